@@ -1,0 +1,197 @@
+// nanobind: checks, threads, the GIL. No mathematics beyond the units of a bandwidth.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "block.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Codes = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Array = nb::ndarray<nb::numpy, double>;
+
+void require(bool condition, const std::string& message) {
+    if (!condition) throw nb::value_error(message.c_str());
+}
+
+Array new_array(std::unique_ptr<double[]>& data, std::initializer_list<size_t> shape) {
+    double* raw = data.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<double*>(p); });
+    return Array(raw, shape.size(), shape.begin(), owner);
+}
+
+std::unique_ptr<double[]> allocate(size_t count) { return std::unique_ptr<double[]>(new double[count ? count : 1]); }
+
+std::vector<std::pair<std::string, const salsa::Sweeps*>> levels() {
+    std::vector<std::pair<std::string, const salsa::Sweeps*>> found;
+#ifdef SALSA_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) found.emplace_back("avx512", &salsa::avx512::sweeps);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.emplace_back("avx2", &salsa::avx2::sweeps);
+#endif
+    found.emplace_back("portable", &salsa::portable::sweeps);
+    return found;
+}
+
+std::vector<std::string> simd_levels() {
+    std::vector<std::string> names;
+    for (const auto& level : levels()) names.push_back(level.first);
+    return names;
+}
+
+const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
+    for (const auto& level : levels())
+        if (!simd || *simd == level.first) return *level.second;
+    throw nb::value_error(("this machine has no SIMD level '" + *simd + "'; see simd_levels()").c_str());
+}
+
+int max_threads() {
+#ifdef _OPENMP
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
+salsa::Feature make_feature(int code, double relevance, double bandwidth) {
+    require(code >= 0 && code < salsa::n_bases, "base: codes run from 0 to 4");
+    require(bandwidth >= 1e-150, "bandwidth: every value must be at least 1e-150");  // its square must not vanish
+    require(std::isfinite(relevance), "relevance: every value must be finite");
+    const auto base = static_cast<salsa::Base>(code);
+    const double log2e = 1.44269504088896340736, inf = std::numeric_limits<double>::infinity();
+    double rate = log2e / bandwidth;
+    if (base == salsa::Base::gaussian) rate = log2e / 2 / (bandwidth * bandwidth);
+    if (base == salsa::Base::matern32) rate = std::sqrt(3.0) * log2e / bandwidth;
+    if (base == salsa::Base::matern52) rate = std::sqrt(5.0) * log2e / bandwidth;
+    const double reach = rate > 0 ? salsa::log2_floor / rate : inf;
+    return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach};
+}
+
+// The arguments that every function shares, checked once and kept alive for the call.
+class Call {
+  public:
+    Call(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
+         const Vector& weight, int threads, const std::optional<std::string>& simd)
+        : X{X.data(), long(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
+        const size_t D = X.shape(1);
+        this->Z = Z ? salsa::Points{Z->data(), long(Z->shape(0)), int(Z->shape(1))} : this->X;
+        require(D >= 1, "X: at least one feature is needed");
+        require(!Z || Z->shape(1) == D, "Z: has another number of features than X");
+        require(base.shape(0) == D && bandwidth.shape(0) == D && relevance.shape(0) == D,
+                "base, bandwidth, relevance: one value per feature of X is needed");
+        require(weight.shape(0) >= 2 && weight.shape(0) <= D + 1, "weights: orders 0..d with 1 <= d <= number of features are needed");
+        require(threads >= 1 && threads <= 4096, "n_threads: must lie between 1 and 4096");
+        for (size_t j = 0; j < D; ++j) features_.push_back(make_feature(base.data()[j], relevance.data()[j], bandwidth.data()[j]));
+        const int d = int(weight.shape(0)) - 1;
+        int lowest = 0;
+        while (lowest < d && weight.data()[lowest] == 0.0) ++lowest;
+        weight_.assign(weight.data(), weight.data() + d + 1);
+        kernel = {int(D), d, lowest, features_.data(), weight_.data()};
+    }
+    salsa::Points X, Z{};
+    bool symmetric;
+    const salsa::Sweeps& sweeps;
+    int threads;
+    salsa::Kernel kernel{};
+    size_t n() const { return size_t(X.n); }
+    size_t m() const { return size_t(Z.n); }
+    bool empty() const { return X.n == 0 || Z.n == 0; }
+
+  private:
+    std::vector<salsa::Feature> features_;
+    std::vector<double> weight_;
+};
+
+Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
+            const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+    auto out = allocate(call.n() * call.m());
+    if (!call.empty()) {
+        nb::gil_scoped_release release;
+        if (call.symmetric) salsa::symmetric_block(call.sweeps, call.kernel, call.X, out.get(), n_threads);
+        else salsa::block(call.sweeps, call.kernel, call.X, call.Z, out.get(), n_threads);
+    }
+    return new_array(out, {call.n(), call.m()});
+}
+
+Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
+             const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
+    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+    call.kernel.lowest = 0;
+    const size_t count = size_t(call.kernel.d) + 1;
+    auto out = allocate(count * call.n() * call.m());
+    if (!call.empty()) {
+        nb::gil_scoped_release release;
+        salsa::orders(call.sweeps, call.kernel, call.X, call.Z, out.get(), n_threads);
+    }
+    return new_array(out, {count, call.n(), call.m()});
+}
+
+Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& base, const Vector& bandwidth, const Vector& relevance,
+              const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+    require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
+    const size_t q = V.shape(1);
+    auto out = allocate(call.n() * q);
+    if (call.empty()) std::fill_n(out.get(), call.n() * q, 0.0);
+    else {
+        nb::gil_scoped_release release;
+        salsa::product(call.sweeps, call.kernel, call.X, call.Z, V.data(), long(q), out.get(), n_threads);
+    }
+    return new_array(out, {call.n(), q});
+}
+
+std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Matrix>& Z, const Matrix& G, const Codes& base,
+                                         const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
+                                         const std::optional<std::string>& simd) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+    require(G.shape(0) == call.n() && G.shape(1) == call.m(), "G: one value per pair of rows of X and Z is needed");
+    const size_t D = size_t(call.kernel.D), d = size_t(call.kernel.d);
+    auto sums = allocate(2 * D + d + 1);
+    if (call.empty()) std::fill_n(sums.get(), 2 * D + d + 1, 0.0);
+    else {
+        nb::gil_scoped_release release;
+        salsa::gradient(call.sweeps, call.kernel, call.X, call.Z, G.data(), call.symmetric, sums.get(), n_threads);
+    }
+    auto part = [&](size_t begin, size_t count) {
+        auto copy = allocate(count);
+        std::copy_n(sums.get() + begin, count, copy.get());
+        return new_array(copy, {count});
+    };
+    return {part(0, D), part(D, D), part(2 * D, d + 1)};
+}
+
+}  // namespace
+
+NB_MODULE(_core, module) {
+    module.doc() = "Additive kernels: blocks, products and gradients over all pairs of rows.";
+    module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
+    module.def("max_threads", &max_threads, "Threads OpenMP would use by default; 1 without OpenMP.");
+    module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
+               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "K (n, m) = sum_m weights_m e_m; Z None: X with itself, half the work.");
+    module.def("orders", &orders, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
+               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "(d+1, n, m): weights_m e_m of every order in one sweep.");
+    module.def("product", &product, "X"_a.noconvert(), "Z"_a.noconvert(), "V"_a.noconvert(), "base"_a.noconvert(),
+               "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "K(X, Z) V (n, q) without forming K.");
+    module.def("gradient", &gradient, "X"_a.noconvert(), "Z"_a.noconvert().none(), "G"_a.noconvert(), "base"_a.noconvert(),
+               "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,).");
+}

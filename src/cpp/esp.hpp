@@ -1,0 +1,206 @@
+// Elementary symmetric polynomials of base kernels, pack by pack: forward recursion and its adjoint.
+//
+// Forward, over features j = 1..D:   e_m <- e_m + s_j e_{m-1},  s_j = a_j k_j(x_j, z_j)      (m descending)
+// Only sums and products of non-negative numbers: the relative error is a few rounding units, whatever D and d are.
+#pragma once
+
+#include "kernel.hpp"
+#include "simd.hpp"
+
+namespace salsa::SALSA_ISA {
+
+constexpr int packs = 4;  // independent chains per sweep: hides the latency of the arithmetic
+constexpr double ln2 = 0.693147180559945309417232121458176568;
+static_assert(panel_width % (packs * Pack::width) == 0, "a panel is a whole number of tiles");
+
+// k_j(t), t = x_j - z_j
+template <Base base>
+inline Pack base_value(const Feature& f, Pack t) {
+    if constexpr (base == Base::equality) return equal(t, Pack(0.0));
+    const Pack a = min_abs(t, Pack(f.limit));
+    const Pack rate(f.rate);
+    if constexpr (base == Base::gaussian) return exp2_neg(a * rate, a);
+    const Pack decay = exp2_neg(a, rate);
+    if constexpr (base == Base::laplace) return decay;
+    const Pack r = a * Pack(f.rate * ln2);
+    if constexpr (base == Base::matern32) return fma(r, decay, decay);                              // (1 + r) e^-r
+    return fma(fma(r, Pack(1.0 / 3.0), Pack(1.0)) * r, decay, decay);                               // (1 + r + r^2/3) e^-r
+}
+
+// d k_j / d log h_j, given k = k_j(t)
+template <Base base>
+inline Pack base_slope(const Feature& f, Pack t, Pack k) {
+    if constexpr (base == Base::equality) return Pack(0.0);
+    const Pack a = min_abs(t, Pack(f.limit));
+    const Pack r = a * Pack(f.rate * ln2);
+    if constexpr (base == Base::gaussian) return Pack(2.0) * r * a * k;                              // (t/h)^2 k
+    if constexpr (base == Base::laplace) return r * k;
+    const Pack decay = exp2_neg(a, Pack(f.rate));
+    if constexpr (base == Base::matern32) return r * r * decay;                                      // r^2 e^-r
+    return r * r * fma(r, Pack(1.0 / 3.0), Pack(1.0 / 3.0)) * decay;                                 // r^2 (1 + r)/3 e^-r
+}
+
+template <Base b>
+struct BaseTag { static constexpr Base value = b; };
+
+// f(tag) with the run-time base as a compile-time tag: one predictable branch per feature and tile.
+template <class F>
+inline void with_base(Base base, F f) {
+    switch (base) {
+        case Base::gaussian: return f(BaseTag<Base::gaussian>{});
+        case Base::laplace: return f(BaseTag<Base::laplace>{});
+        case Base::matern32: return f(BaseTag<Base::matern32>{});
+        case Base::matern52: return f(BaseTag<Base::matern52>{});
+        case Base::equality: return f(BaseTag<Base::equality>{});
+    }
+}
+
+// s (packs,): a_j k_j(x_j, z_j) for the tile's columns, z (packs * width,)
+inline void scaled_base(const Feature& f, double x, const double* z, Pack (&s)[packs]) {
+    with_base(f.base, [&](auto tag) {
+        for (int p = 0; p < packs; ++p)
+            s[p] = Pack(f.relevance) * base_value<decltype(tag)::value>(f, Pack(x) - Pack::load(z + p * Pack::width));
+    });
+}
+
+// One row x (D,) against one tile of columns; the state e_0..e_d stays in registers because d is known to the compiler.
+template <int d>
+void tile_small(const Kernel& kernel, const double* x, const double* z, double* out) {
+    Pack e[d + 1][packs], s[packs];
+    for (int m = 0; m <= d; ++m)
+        for (int p = 0; p < packs; ++p) e[m][p] = Pack(m == 0 ? 1.0 : 0.0);
+    for (int j = 0; j < kernel.D; ++j) {
+        scaled_base(kernel.feature[j], x[j], z + j * panel_width, s);
+        for (int m = d; m > 0; --m)
+            for (int p = 0; p < packs; ++p) e[m][p] = fma(s[p], e[m - 1][p], e[m][p]);
+    }
+    for (int p = 0; p < packs; ++p) {
+        Pack k(kernel.weight[0]);
+        for (int m = 1; m <= d; ++m) k = fma(Pack(kernel.weight[m]), e[m][p], k);
+        k.store(out + p * Pack::width);
+    }
+}
+
+// The same for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
+//     e_m <- e_m + (s_1 + s_2) e_{m-1} + s_1 s_2 e_{m-2},
+// and only the orders that exist (m <= features seen) and can still reach `lowest` (m >= lowest - features to come).
+inline void tile_any(const Kernel& kernel, const double* x, const double* z, double* e) {
+    const int D = kernel.D, d = kernel.d;
+    Pack s[packs], t[packs];
+    for (int m = 0; m <= d; ++m)
+        for (int p = 0; p < packs; ++p) Pack(m == 0 ? 1.0 : 0.0).store(e + m * panel_width + p * Pack::width);
+    for (int j = 0; j < D; j += 2) {
+        const bool two = j + 1 < D;
+        const int seen = two ? j + 2 : D;
+        scaled_base(kernel.feature[j], x[j], z + j * panel_width, s);
+        if (two) scaled_base(kernel.feature[j + 1], x[j + 1], z + (j + 1) * panel_width, t);
+        const int high = seen < d ? seen : d;
+        const int low = kernel.lowest - (D - seen) > 1 ? kernel.lowest - (D - seen) : 1;
+        for (int p = 0; p < packs; ++p) {
+            const Pack sum = two ? s[p] + t[p] : s[p];
+            const Pack product = two ? s[p] * t[p] : Pack(0.0);
+            double* row = e + p * Pack::width;
+            Pack upper = Pack::load(row + (high - 1) * panel_width);
+            for (int m = high; m >= low; --m) {
+                const Pack lower = m > 1 ? Pack::load(row + (m - 2) * panel_width) : Pack(0.0);
+                const Pack old = Pack::load(row + m * panel_width);
+                fma(product, lower, fma(sum, upper, old)).store(row + m * panel_width);
+                upper = lower;
+            }
+        }
+    }
+}
+
+inline void weighted_sum(const Kernel& kernel, const double* e, double* out) {
+    for (int p = 0; p < packs; ++p) {
+        Pack k(kernel.weight[0]);
+        for (int m = kernel.lowest > 1 ? kernel.lowest : 1; m <= kernel.d; ++m)
+            k = fma(Pack(kernel.weight[m]), Pack::load(e + m * panel_width + p * Pack::width), k);
+        k.store(out + p * Pack::width);
+    }
+}
+
+inline void values(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out) {
+    for (int c = 0; c < panel_width; c += packs * Pack::width) {
+        switch (kernel.d) {
+            case 1: tile_small<1>(kernel, x, panel + c, out + c); break;
+            case 2: tile_small<2>(kernel, x, panel + c, out + c); break;
+            case 3: tile_small<3>(kernel, x, panel + c, out + c); break;
+            case 4: tile_small<4>(kernel, x, panel + c, out + c); break;
+            default:
+                tile_any(kernel, x, panel + c, scratch + c);
+                weighted_sum(kernel, scratch + c, out + c);
+        }
+    }
+}
+
+inline void orders(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out, long stride) {
+    for (int c = 0; c < panel_width; c += packs * Pack::width) {
+        tile_any(kernel, x, panel + c, scratch + c);
+        for (int m = 0; m <= kernel.d; ++m)
+            for (int p = 0; p < packs; ++p) {
+                const long at = c + p * Pack::width;
+                (Pack(kernel.weight[m]) * Pack::load(scratch + m * panel_width + at)).store(out + m * stride + at);
+            }
+    }
+}
+
+inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
+
+// Adjoint of the recursion for one pack of columns. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
+//     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending).
+// scratch: e (D+1, d+1) before each feature, u (d+1), and s, k, slope (D), in packs.
+inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
+    constexpr int w = Pack::width;
+    const int D = kernel.D, d = kernel.d;
+    double *e = scratch, *u = e + (D + 1L) * (d + 1L) * w, *s = u + (d + 1L) * w, *k = s + long(D) * w, *slope = k + long(D) * w;
+    for (int m = 0; m <= d; ++m) Pack(m == 0 ? 1.0 : 0.0).store(e + m * w);
+    for (int j = 0; j < D; ++j) {
+        const Feature& f = kernel.feature[j];
+        const Pack t = Pack(x[j]) - Pack::load(z + j * panel_width);
+        Pack value, derivative;
+        with_base(f.base, [&](auto tag) {
+            value = base_value<decltype(tag)::value>(f, t);
+            derivative = base_slope<decltype(tag)::value>(f, t, value);
+        });
+        const Pack scaled = Pack(f.relevance) * value;
+        value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
+        const double* before = e + j * (d + 1L) * w;
+        double* after = e + (j + 1L) * (d + 1L) * w;
+        Pack lower = Pack::load(before);
+        lower.store(after);
+        for (int m = 1; m <= d; ++m) {
+            const Pack old = Pack::load(before + m * w);
+            fma(scaled, lower, old).store(after + m * w);
+            lower = old;
+        }
+    }
+    const double* last = e + D * (d + 1L) * w;
+    for (int m = 0; m <= d; ++m) {
+        (g * Pack(kernel.weight[m])).store(u + m * w);
+        add_to(sum.weight + m * panel_width, g * Pack::load(last + m * w));
+    }
+    for (int j = D - 1; j >= 0; --j) {
+        const Feature& f = kernel.feature[j];
+        const Pack scaled = Pack::load(s + j * w);
+        const double* before = e + j * (d + 1L) * w;
+        Pack ds(0.0), here = Pack::load(u);
+        for (int m = 1; m <= d; ++m) {
+            const Pack next = Pack::load(u + m * w);
+            ds = fma(next, Pack::load(before + (m - 1) * w), ds);
+            fma(scaled, next, here).store(u + (m - 1) * w);
+            here = next;
+        }
+        add_to(sum.relevance + j * panel_width, ds * Pack::load(k + j * w));
+        add_to(sum.log_bandwidth + j * panel_width, ds * Pack(f.relevance) * Pack::load(slope + j * w));
+    }
+}
+
+inline void adjoint(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum) {
+    for (int c = 0; c < panel_width; c += Pack::width) {
+        const Gradient lanes{sum.relevance + c, sum.log_bandwidth + c, sum.weight + c};
+        adjoint_pack(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
+    }
+}
+
+}  // namespace salsa::SALSA_ISA

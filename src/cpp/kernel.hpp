@@ -1,0 +1,55 @@
+// What a sweep needs to know of an additive kernel
+//
+//     k(x, z) = sum_{m=0..d} weight_m e_m(a_1 k_1(x_1, z_1), ..., a_D k_D(x_D, z_D))
+//
+// and the table of sweeps that every instruction set fills in. A sweep handles one row x (D,) against one panel of
+// `panel_width` points z, stored feature by feature: panel[j * panel_width + c] = z_c's feature j.
+#pragma once
+
+namespace salsa {
+
+enum class Base : signed char { gaussian, laplace, matern32, matern52, equality };
+constexpr int n_bases = 5;
+
+constexpr int panel_width = 32;
+constexpr double log2_floor = 1000.0;  // base kernels end at 2^-1000, so that exponents never leave the range of a double
+
+struct Feature {
+    Base base;
+    double relevance;  // a_j
+    double rate;       // base kernel = polynomial times 2^-(rate |t|^p), t = x_j - z_j; p = 2 for Gaussian, else 1
+    double limit;      // |t| beyond which the base kernel rests at 2^-log2_floor
+};
+
+struct Kernel {
+    int D, d;
+    int lowest;              // smallest order with a weight: orders below it may be abandoned on the way
+    const Feature* feature;  // (D,)
+    const double* weight;    // (d+1,)
+};
+
+struct Gradient {      // sums over pairs of dL/dK times dK/dparameter, one lane per column
+    double* relevance;  // (D, panel_width)
+    double* log_bandwidth;  // (D, panel_width)
+    double* weight;     // (d+1, panel_width)
+};
+
+struct Sweeps {
+    // out (panel_width,): k(x, z_c). scratch: scratch_values(d) doubles.
+    void (*values)(const Kernel&, const double* x, const double* panel, double* scratch, double* out);
+    // out[m * stride + c]: weight_m e_m for every order m = 0..d. Same scratch.
+    void (*orders)(const Kernel&, const double* x, const double* panel, double* scratch, double* out, long stride);
+    // g (panel_width,): dL/dK of these pairs; adds to `sum`. scratch: scratch_adjoint(D, d) doubles.
+    void (*adjoint)(const Kernel&, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum);
+};
+
+constexpr long scratch_values(int d) { return (d + 1L) * panel_width; }
+constexpr long scratch_adjoint(int D, int d) { return ((D + 2L) * (d + 1L) + 3L * D) * panel_width; }
+
+namespace portable { extern const Sweeps sweeps; }
+#ifdef SALSA_X86
+namespace avx2 { extern const Sweeps sweeps; }
+namespace avx512 { extern const Sweeps sweeps; }
+#endif
+
+}  // namespace salsa

@@ -1,0 +1,47 @@
+from numpy import float64, int8
+from numpy.typing import NDArray
+
+def simd_levels() -> list[str]: ...
+def max_threads() -> int: ...
+def block(
+    X: NDArray[float64],  # (n, D)
+    Z: NDArray[float64] | None,  # (m, D); None: X with itself
+    base: NDArray[int8],  # (D,)
+    bandwidth: NDArray[float64],  # (D,)
+    relevance: NDArray[float64],  # (D,)
+    weights: NDArray[float64],  # (d+1,): order weights divided by C(D, m)
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (n, m)
+def orders(
+    X: NDArray[float64],
+    Z: NDArray[float64] | None,
+    base: NDArray[int8],
+    bandwidth: NDArray[float64],
+    relevance: NDArray[float64],
+    weights: NDArray[float64],
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (d+1, n, m)
+def product(
+    X: NDArray[float64],
+    Z: NDArray[float64],
+    V: NDArray[float64],  # (m, q)
+    base: NDArray[int8],
+    bandwidth: NDArray[float64],
+    relevance: NDArray[float64],
+    weights: NDArray[float64],
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (n, q)
+def gradient(
+    X: NDArray[float64],
+    Z: NDArray[float64] | None,
+    G: NDArray[float64],  # (n, m)
+    base: NDArray[int8],
+    bandwidth: NDArray[float64],
+    relevance: NDArray[float64],
+    weights: NDArray[float64],
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...  # (D,), (D,), (d+1,)

@@ -1,0 +1,216 @@
+"""Additive kernels of interaction order d: k(x, x') = sum_m w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from salsa import _core
+
+Floats = NDArray[np.float64]
+
+#: Base kernels k_j(t), t = x_j - x'_j, and the bandwidth h_j. The order is the compiled core's numbering.
+BASE_KERNELS: dict[str, str] = {
+    "gaussian": "exp(-t^2 / (2 h^2))",
+    "laplace": "exp(-|t| / h)",
+    "matern32": "(1 + r) exp(-r), r = sqrt(3) |t| / h",
+    "matern52": "(1 + r + r^2/3) exp(-r), r = sqrt(5) |t| / h",
+    "equality": "1 if t = 0 else 0 (categories; no bandwidth)",
+}
+_CODES = {name: code for code, name in enumerate(BASE_KERNELS)}
+
+
+class KernelGradient(NamedTuple):
+    """Sums over pairs of dL/dK times the derivative of K with respect to each parameter."""
+
+    relevance: Floats  # (D,)
+    bandwidth: Floats  # (D,)
+    order_weights: Floats  # (d+1,)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveKernel:
+    """The kernel sum_{m=0..d} w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m), where e_m sums all products of m distinct factors.
+
+    Parameters
+    ----------
+    bandwidth : array of D, the h_j > 0; infinity makes k_j constant.
+    relevance : array of D, the a_j >= 0; 0 removes a feature from every interaction.
+    order_weights : array of d+1, the w_m >= 0 of the orders 0..d, with d <= D.
+    base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature.
+
+    Notes
+    -----
+    e_m is computed by e_m <- e_m + s_j e_{m-1} over features: O(D d) per pair, no subtraction, all orders in one sweep.
+    """
+
+    bandwidth: Floats
+    relevance: Floats
+    order_weights: Floats
+    base: str | tuple[str, ...] = "gaussian"
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth", "relevance", "order_weights"):
+            object.__setattr__(self, name, _frozen_vector(getattr(self, name), name))
+        if not isinstance(self.base, str):
+            object.__setattr__(self, "base", tuple(self.base))
+        D, d = len(self.bandwidth), len(self.order_weights) - 1
+        if D == 0 or len(self.relevance) != D:
+            raise ValueError(f"bandwidth has {D} values and relevance {len(self.relevance)}: give one of each per feature")
+        if not 1 <= d <= D:
+            raise ValueError(f"order_weights has {d + 1} values: give those of orders 0..d with 1 <= d <= {D}, the number of features")
+        if not (self.bandwidth >= 1e-150).all():  # also catches NaN
+            raise ValueError("bandwidth must be positive (at least 1e-150; infinity makes a feature's base kernel constant)")
+        for name in ("relevance", "order_weights"):
+            if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be finite and not negative")
+        _base_codes(self.base, D)
+        if not np.isfinite(self._diagonal_value):
+            raise ValueError(f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances")
+
+    @property
+    def n_features(self) -> int:
+        return len(self.bandwidth)
+
+    @property
+    def order(self) -> int:
+        """The largest order d."""
+        return len(self.order_weights) - 1
+
+    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+        """K (n, m) of the rows of X (n, D) with the rows of Z (m, D); Z=None: with X itself, at half the work."""
+        X, Z = self._check(X), None if Z is None else self._check(Z)
+        if (active := self._active) is None:
+            return np.full((len(X), len(X if Z is None else Z)), self.order_weights[0])
+        threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
+        return _core.block(active.columns(X), None if Z is None else active.columns(Z), *active.arguments, threads)
+
+    def orders(self, X: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+        """(d+1, n, m): e_m / C(D, m) of every order m = 0..d, unweighted, in one sweep."""
+        X, Z = self._check(X), self._check(X if Z is None else Z)
+        threads = _threads(n_threads, len(X), len(Z), self.n_features)
+        return _core.orders(X, Z, *self._arguments(self._normaliser), threads)
+
+    def product(self, X: ArrayLike, Z: ArrayLike, V: ArrayLike, *, n_threads: int | None = None) -> Floats:
+        """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
+        X, Z = self._check(X), self._check(Z)
+        V = np.ascontiguousarray(V, dtype=np.float64)
+        columns = V.reshape(len(Z), -1)
+        if (active := self._active) is None:
+            out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
+        else:
+            threads = _threads(n_threads, len(X), len(Z), self.n_features)
+            out = _core.product(active.columns(X), active.columns(Z), columns, *active.arguments, threads)
+        return out.reshape(len(X), *V.shape[1:])
+
+    def diagonal(self, X: ArrayLike) -> Floats:
+        """k(x_i, x_i) (n,): every base kernel is 1 at distance zero, so it is sum_m w_m e_m(a) / C(D, m) for all rows."""
+        return np.full(len(self._check(X)), self._diagonal_value)
+
+    def gradient(self, X: ArrayLike, G: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> KernelGradient:
+        """Turn G = dL/dK (n, m) into the derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them."""
+        X, Z = self._check(X), None if Z is None else self._check(Z)
+        G = np.ascontiguousarray(G, dtype=np.float64)
+        threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
+        weights = self.order_weights * self._normaliser
+        relevance, log_bandwidth, e = _core.gradient(X, Z, G, *self._arguments(weights), threads)
+        return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self._normaliser)
+
+    @property
+    def _normaliser(self) -> Floats:
+        """1 / C(D, m) for m = 0..d."""
+        return 1.0 / _binomials(self.n_features, self.order)
+
+    @property
+    def _diagonal_value(self) -> float:
+        e = elementary_symmetric(self.relevance, self.order)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self.order_weights @ (e * self._normaliser)) if np.isfinite(e).all() else np.inf
+
+    def _check(self, X: ArrayLike) -> Floats:
+        X = check_array(X, dtype=np.float64, order="C", ensure_min_samples=0, input_name="X")
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, this kernel has {self.n_features}")
+        return X
+
+    def _arguments(self, weights: Floats) -> tuple[NDArray[np.int8], Floats, Floats, Floats]:
+        return _base_codes(self.base, self.n_features), self.bandwidth, self.relevance, weights
+
+    @property
+    def _active(self) -> _ActiveFeatures | None:
+        """What is left for the compiled loops without features of relevance zero; None where that is nothing."""
+        keep = np.flatnonzero(self.relevance > 0)
+        weights = (self.order_weights * self._normaliser)[: len(keep) + 1]
+        if len(keep) == 0:
+            return None
+        codes = _base_codes(self.base, self.n_features)
+        columns = None if len(keep) == self.n_features else keep
+        return _ActiveFeatures(columns, (codes[keep], self.bandwidth[keep], self.relevance[keep], weights))
+
+
+class _ActiveFeatures(NamedTuple):
+    keep: NDArray[np.intp] | None
+    arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
+
+    def columns(self, X: Floats) -> Floats:
+        return X if self.keep is None else np.ascontiguousarray(X[:, self.keep])
+
+
+def elementary_symmetric(s: Floats, d: int) -> Floats:
+    """e_0..e_d of the numbers s, by e_m <- e_m + s_j e_{m-1}."""
+    e = np.zeros(d + 1)
+    e[0] = 1.0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for value in s:
+            e[1:] += value * e[:-1]
+    return e
+
+
+def rule_of_thumb_bandwidth(X: ArrayLike, c: float = 20.0, *, sample_weight: ArrayLike | None = None) -> Floats:
+    """h_j = c sd_j n^(-1/5), the paper's bandwidth; infinity (a constant base kernel) for a constant column.
+
+    With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
+    """
+    X = check_array(X, dtype=np.float64, input_name="X")
+    w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    X, w = X[w > 0], w[w > 0]
+    n = w.sum()
+    # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
+    variance = w @ (X - w @ X / n) ** 2 / max(n - 1, n / 2)
+    constant = X.max(axis=0) == X.min(axis=0)
+    return np.where(constant, np.inf, c * np.sqrt(variance) * n**-0.2)
+
+
+def _binomials(D: int, d: int) -> Floats:
+    """C(D, m) for m = 0..d; infinity beyond the range of float64."""
+    limit = int(np.finfo(np.float64).max)
+    return np.array([float(c) if (c := comb(D, m)) <= limit else np.inf for m in range(d + 1)])
+
+
+def _base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
+    names = [base] * D if isinstance(base, str) else list(base)
+    if len(names) != D:
+        raise ValueError(f"base has {len(names)} names for {D} features")
+    if unknown := sorted(set(names) - set(_CODES)):
+        raise ValueError(f"unknown base kernel {unknown[0]!r}; choose from {', '.join(_CODES)}")
+    return np.array([_CODES[name] for name in names], dtype=np.int8)
+
+
+def _threads(requested: int | None, n: int, m: int, D: int) -> int:
+    """As many threads as asked for (default: all), but none for less than about a millisecond of work."""
+    available = _core.max_threads() if requested is None else requested
+    return max(1, min(available, n * m * D // 1_000_000))
+
+
+def _frozen_vector(values: ArrayLike, name: str) -> Floats:
+    vector = np.array(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, not of shape {vector.shape}")
+    vector.flags.writeable = False
+    return vector

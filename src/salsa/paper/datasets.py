@@ -1,0 +1,306 @@
+"""The twelve released data sets of the paper: tables, splits and preprocessing.
+
+Tables come from the folder in SALSA_DATA (`NAME.csv.gz`, with header), else from the authors' public
+repository (or SALSA_DATA_URL) through a cache (SALSA_CACHE). The SHA-256 of its values proves every table.
+"""
+
+import gzip
+import hashlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from http.client import HTTPException, HTTPResponse
+from importlib import resources
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import numpy as np
+import numpy.typing as npt
+from scipy.io import loadmat
+
+Array = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+
+AUTHORS_URL = "https://raw.githubusercontent.com/kirthevasank/salsa/master/experiments/datasets/"
+PROTOCOLS = ("authors", "described")
+
+_PRIVATE = ("bleeding", "brain", "fmri", "school")
+_TIMEOUT = 30.0  # seconds without a byte
+_MAX_BYTES = 50_000_000  # the largest of the authors' files has about 3 MB
+_TRANSFORMS: dict[str, Callable[[Array], Array]] = {
+    "log(v)": np.log,
+    "log(v + 1)": lambda v: np.log(v + 1),
+    "v / sd(v)": lambda v: v / v.std(ddof=1),
+}
+_ENTRIES: dict[str, dict[str, Any]] = json.loads(
+    resources.files("salsa.paper").joinpath("datasets.json").read_text("utf-8")
+)
+_ALIASES = {alias.casefold(): key for key, entry in _ENTRIES.items() for alias in (key, entry["paper_name"])}
+
+DATASETS = tuple(_ENTRIES)
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """One split of one data set, ready to fit; `note` says where paper and program disagree, if they do."""
+
+    name: str
+    protocol: str
+    X_train: Array  # (n, D), rows in the order of the authors' cross-validation
+    y_train: Array  # (n,)
+    X_test: Array  # (m, D)
+    y_test: Array  # (m,)
+    feature_names: tuple[str, ...]  # D names
+    published_mse: float | None  # SALSA in Table 1; None for "described", which the paper did not run
+    published_order: int | None
+    note: str
+
+
+@dataclass(frozen=True)
+class _Spec:
+    """One entry of datasets.json; `train` and `test` are ranges of positions in the shuffled pool of rows."""
+
+    paper_name: str
+    file: str
+    sha256: str
+    rows: int
+    columns: Sequence[str]
+    target: str
+    features: Sequence[str]
+    published_mse: float | None
+    published_order: int | None
+    train: tuple[int, int]
+    test: tuple[int, int]
+    first_rows: int | None = None
+    where: Mapping[str, float] = field(default_factory=dict)
+    transforms: Mapping[str, str] = field(default_factory=dict)
+    shuffle: bool = True
+    standardise: bool = True
+    noise_columns: int = 0
+    note: str = ""
+
+
+def load_dataset(name: str, protocol: str = "authors", *, noise_seed: int = 0) -> Dataset:
+    """Load a data set as the authors' program prepares it ("authors") or as the paper words it ("described").
+
+    Training rows come as train[cv_perm]: contiguous folds over them are the authors' cross-validation folds.
+    X and y are standardised by the training mean and sd (ddof=1); galaxy keeps its X and divides y by its sd
+    over all rows. `noise_seed` sets the N(0, 1) columns and the row order of airfoil and ccpp only.
+    """
+    key = _known(name)
+    spec = _spec(key, protocol)
+    table = _transformed(_read(key, spec), spec)
+    rng = np.random.default_rng(noise_seed)
+    train, test = _split(table, spec, rng)
+    X_train, X_test = _prepared(table[:, [spec.columns.index(f) for f in spec.features]], train, test, spec)
+    y_train, y_test = _prepared(table[:, spec.columns.index(spec.target)], train, test, spec)
+    return Dataset(
+        name=key,
+        protocol=protocol,
+        X_train=_with_noise(X_train, spec.noise_columns, rng),
+        y_train=y_train,
+        X_test=_with_noise(X_test, spec.noise_columns, rng),
+        y_test=y_test,
+        feature_names=(*spec.features, *(f"noise_{j + 1}" for j in range(spec.noise_columns))),
+        published_mse=spec.published_mse,
+        published_order=spec.published_order,
+        note=spec.note,
+    )
+
+
+def _known(name: str) -> str:
+    """The key of a data set, from its key or its name in the paper, in any case."""
+    if name.casefold() in _ALIASES:
+        return _ALIASES[name.casefold()]
+    released = ", ".join(DATASETS)
+    if name.casefold() in _PRIVATE:
+        raise ValueError(f"{name} is not public; the authors released 12 of 16 sets: {released}")
+    nearest = get_close_matches(name.casefold(), DATASETS, n=1)
+    hint = f"did you mean {nearest[0]!r}? " if nearest else ""
+    raise ValueError(f"unknown data set {name!r}; {hint}Known sets: {released}")
+
+
+def _spec(key: str, protocol: str) -> _Spec:
+    """The entry of a data set, with the overrides of the protocol."""
+    if protocol not in PROTOCOLS:
+        raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
+    entry = dict(_ENTRIES[key])
+    described = {**entry.pop("described"), "published_mse": None, "published_order": None}
+    return _Spec(**(entry if protocol == "authors" else entry | described))
+
+
+def _transformed(table: Array, spec: _Spec) -> Array:
+    """The table with v -> t(v) on the columns that have a transform t."""
+    result = table.copy()
+    for column, transform in spec.transforms.items():
+        j = spec.columns.index(column)
+        result[:, j] = _TRANSFORMS[transform](table[:, j])
+    return result
+
+
+def _split(table: Array, spec: _Spec, rng: np.random.Generator) -> tuple[Rows, Rows]:
+    """Rows train[cv_perm] and test; randperm(n) of MATLAB's default stream is the argsort of n draws."""
+    stream = np.random.RandomState(5489)
+    pool = _pool(table, spec)
+    if spec.shuffle:
+        pool = pool[np.argsort(stream.random_sample(pool.size))]
+    train, test = pool[slice(*spec.train)], pool[slice(*spec.test)]
+    # MATLAB's randn drew noise before cv_perm and is not reproduced: those sets get our own shuffle.
+    n = train.size
+    cv_perm = rng.permutation(n) if spec.noise_columns else np.argsort(stream.random_sample(n))
+    return train[cv_perm], test
+
+
+def _pool(table: Array, spec: _Spec) -> Rows:
+    """Rows that take part: the first `first_rows` (None: all) with the values of `where`."""
+    rows = np.arange(len(table))[: spec.first_rows]
+    for column, value in spec.where.items():
+        rows = rows[table[rows, spec.columns.index(column)] == value]
+    return rows
+
+
+def _prepared(values: Array, train: Rows, test: Rows, spec: _Spec) -> tuple[Array, Array]:
+    """Training and test values (v - mean) / sd, with mean and sd (ddof=1) of the training rows."""
+    # Sorted, so that the last bits of the sums do not depend on the shuffle.
+    centre, scale = _centre_and_scale(values[np.sort(train)]) if spec.standardise else (0.0, 1.0)
+    return (values[train] - centre) / scale, (values[test] - centre) / scale
+
+
+def _centre_and_scale(train: Array) -> tuple[Array, Array]:
+    """Mean and sd of each column; its value and 1 if it is constant (the computed sd can be 2e-16, not 0)."""
+    constant = train.max(axis=0) == train.min(axis=0)
+    centre = np.where(constant, train[0], train.mean(axis=0))
+    return centre, np.where(constant, 1.0, train.std(axis=0, ddof=1))
+
+
+def _with_noise(X: Array, columns: int, rng: np.random.Generator) -> Array:
+    """X (n, D) with `columns` N(0, 1) columns appended."""
+    return np.hstack([X, rng.standard_normal((len(X), columns))])
+
+
+def _read(key: str, spec: _Spec) -> Array:
+    """The checked table (rows, columns) from SALSA_DATA, else from the cache or the authors' repository."""
+    folder = os.environ.get("SALSA_DATA")
+    return _from_folder(Path(folder, f"{key}.csv.gz"), spec) if folder else _from_repository(spec)
+
+
+def _from_folder(path: Path, spec: _Spec) -> Array:
+    """The table in a `NAME.csv.gz`."""
+    if not path.is_file():
+        missing = path if path.parent.is_dir() else path.parent
+        raise FileNotFoundError(
+            f"{missing} does not exist; point SALSA_DATA at the folder that holds {path.name}, "
+            "or unset it to download the authors' file"
+        )
+    return _checked(path.read_bytes(), str(path), spec)
+
+
+def _from_repository(spec: _Spec) -> Array:
+    """The table in the authors' file, downloaded once; a damaged copy is removed and fetched again."""
+    path = _cache_folder() / spec.file
+    if path.is_file():
+        try:
+            return _checked(path.read_bytes(), str(path), spec)
+        except ValueError:
+            path.unlink(missing_ok=True)
+    url = f"{(os.environ.get('SALSA_DATA_URL') or AUTHORS_URL).rstrip('/')}/{spec.file}"
+    content = _fetch(url)
+    table = _checked(content, url, spec)
+    _store(content, path)
+    return table
+
+
+def _cache_folder() -> Path:
+    """SALSA_CACHE, else `salsa` in the user's cache folder of the platform."""
+    if own := os.environ.get("SALSA_CACHE"):
+        return Path(own)
+    windows, others = ("LOCALAPPDATA", "~/AppData/Local"), ("XDG_CACHE_HOME", "~/.cache")
+    variable, default = windows if os.name == "nt" else others
+    return Path(os.environ.get(variable) or default).expanduser() / "salsa"
+
+
+def _fetch(url: str) -> bytes:
+    """The whole content of `url`, or one ConnectionError that says what failed and what to do."""
+    try:
+        with urlopen(url, timeout=_TIMEOUT) as response:
+            return _body(response)
+    except (OSError, HTTPException, ValueError) as error:
+        raise ConnectionError(
+            f"cannot download {url}: {error}; set SALSA_DATA to a folder with the tables (NAME.csv.gz)"
+        ) from error
+
+
+def _body(response: HTTPResponse) -> bytes:
+    """The body of a response; `read(amount)` alone would pass a transfer that broke off."""
+    content = response.read(_MAX_BYTES + 1)
+    announced = response.headers.get("Content-Length")
+    if len(content) > _MAX_BYTES:
+        raise OSError(f"the file is larger than {_MAX_BYTES} bytes")
+    if announced not in (None, str(len(content))):
+        raise OSError(f"the connection broke off after {len(content)} of {announced} bytes")
+    return content
+
+
+def _store(content: bytes, path: Path) -> None:
+    """Write atomically: other readers see the whole file or none, and an interrupt leaves nothing behind."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        part = Path(folder, path.name)
+        part.write_bytes(content)
+        part.replace(path)
+
+
+def _checked(content: bytes, source: str, spec: _Spec) -> Array:
+    """The table in a file's content whose values have the SHA-256 of the released one."""
+    try:
+        candidates = _candidates(content, Path(source).suffix, (spec.rows, len(spec.columns)))
+    except Exception as error:  # damaged bytes make the parsers raise nearly anything
+        raise ValueError(f"{source} was refused: it cannot be read as a table") from error
+    for table in candidates:
+        if _sha256(table) == spec.sha256:
+            return table
+    raise ValueError(
+        f"{source} was refused: its values differ from the released table (SHA-256); "
+        f"compare it with {AUTHORS_URL}{spec.file}"
+    )
+
+
+def _sha256(table: Array) -> str:
+    """SHA-256 of the values as little-endian float64 in C order; + 0.0 makes -0 and 0 the same value."""
+    return hashlib.sha256((table + 0.0).astype("<f8").tobytes()).hexdigest()
+
+
+def _candidates(content: bytes, suffix: str, shape: tuple[int, int]) -> list[Array]:
+    """The tables a file may mean: one for text, every assembly of the right shape for a .mat file."""
+    if suffix == ".mat":
+        file: Any = io.BytesIO(content)  # loadmat takes open files, its type stub only paths
+        return _assemblies(_matrices(loadmat(file, simplify_cells=True)), shape)
+    text = gzip.decompress(content).partition(b"\n")[2] if suffix == ".gz" else content
+    return [np.loadtxt(text.decode().replace(",", " ").splitlines(), ndmin=2)]
+
+
+def _matrices(value: Any) -> list[Array]:
+    """The numeric arrays in a MATLAB value as matrices; structs, which arrive as dicts, are searched too."""
+    if isinstance(value, dict):
+        return [matrix for part in value.values() for matrix in _matrices(part)]
+    numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 2
+    return [np.atleast_2d(value).astype(np.float64)] if numeric else []
+
+
+def _assemblies(matrices: list[Array], shape: tuple[int, int]) -> list[Array]:
+    """Tables of the shape: a matrix, two side by side, or two such blocks stacked; each possibly transposed.
+
+    The names inside the authors' files are not relied on: the SHA-256 decides which assembly is the table.
+    """
+    parts = [turned for matrix in matrices for turned in (matrix, matrix.T)]
+    aligned = [pair for pair in permutations(parts, 2) if len(pair[0]) == len(pair[1])]
+    blocks = [part for part in parts if part.shape[1] == shape[1]]
+    blocks += [np.hstack([a, b]) for a, b in aligned if a.shape[1] + b.shape[1] == shape[1]]
+    stacked = [np.vstack(pair) for pair in permutations(blocks, 2)]
+    return [table for table in blocks + stacked if table.shape == shape]

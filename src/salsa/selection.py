@@ -1,0 +1,221 @@
+"""The choice of interaction order d and ridge alpha by exact cross-validation: no refits, one factor per order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from salsa.kernels import Floats
+from salsa.solvers import Factor, Fold, degrees_of_freedom, held_out
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: alpha relative to the mean diagonal of K: half decades, refined to eighths; widened by two decades at a time up to the limits.
+LOG10_GRID = np.arange(-8.0, 4.1, 0.5)
+LOG10_LIMITS = (-14.0, 8.0)
+REFINEMENTS = (0.25, 0.125)
+
+
+class AlphaPath(NamedTuple):
+    """Cross-validation error of one order along alpha (ascending); `error` and `standard_error` belong to the best alpha."""
+
+    alphas: Floats
+    errors: Floats
+    alpha: float
+    error: float
+    standard_error: float
+
+
+class OrderResult(NamedTuple):
+    order: int
+    path: AlphaPath
+    degrees_of_freedom: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class OrderSearch:
+    """What was tried and what was found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
+
+    results: tuple[OrderResult, ...]  # in the order in which they were tried
+    order: int
+    alpha: float
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per order tried: order, alpha, cv_error, standard_error, degrees_of_freedom, seconds, chosen."""
+        rows = [
+            (r.order, r.path.alpha, r.path.error, r.path.standard_error, r.degrees_of_freedom, r.seconds, r.order == self.order)
+            for r in sorted(self.results)
+        ]
+        names = ["order", "alpha", "cv_error", "standard_error", "degrees_of_freedom", "seconds", "chosen"]
+        return pd.DataFrame(rows, columns=names)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Cross-validation error against order, with one standard error either side."""
+        if not self.results:
+            raise ValueError("order and alpha were given, so nothing was searched: there is no search to plot")
+        from matplotlib import pyplot as plt
+        from matplotlib.ticker import MaxNLocator
+
+        ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1] if ax is None else ax
+        table = self.table
+        ax.errorbar(table["order"], table["cv_error"], yerr=table["standard_error"], fmt="o-", color="0.35", capsize=3, ms=5)
+        best = table[table["chosen"]]
+        ax.plot(best["order"], best["cv_error"], "D", color="C1", ms=9, zorder=3, label=f"chosen: order {self.order}")
+        ax.set(xlabel="interaction order d", ylabel="cross-validation error / variance")
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.legend(frameon=False)
+        return ax
+
+
+class Score:
+    """Cross-validation error of held-out residuals: squared, relative to each output's variance, averaged over outputs and rows.
+
+    Weighted, and pooled over all scored rows; its standard error treats the rows' losses as a sample.
+    """
+
+    def __init__(self, Y: Floats, folds: Sequence[Fold], sample_weight: Floats | None = None) -> None:
+        w = np.ones(len(Y)) if sample_weight is None else sample_weight
+        variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()
+        self.scale = np.where(variance > 0, variance, 1.0)
+        self.folds = folds
+        self.weight = np.concatenate([w[fold.held_out[fold.test]] for fold in folds])
+
+    def __call__(self, residuals: Sequence[Floats]) -> tuple[float, float]:
+        r = np.concatenate([part[fold.test] for part, fold in zip(residuals, self.folds, strict=True)])
+        loss = np.mean(r**2 / self.scale, axis=1)
+        total = self.weight.sum()
+        mean = float(self.weight @ loss / total)
+        return mean, float(np.sqrt(self.weight @ (loss - mean) ** 2) / total)
+
+
+Loss = Callable[[float], tuple[float, float]]  # alpha -> cross-validation error and its standard error
+OrderRule = Callable[[Callable[[int], float]], None]  # asks for the errors of the orders it wants tried
+
+
+def search_alpha(loss: Loss, scale: float) -> AlphaPath:
+    """The alpha of least loss, to an eighth of a decade.
+
+    1. A log grid relative to `scale`, the mean diagonal of K. 2. Widened while the best lies at its edge.
+    3. Refined by halving the step around the best.
+    """
+    tried: dict[float, tuple[float, float]] = {}  # log10(alpha / scale) -> loss
+
+    def evaluate(logs: Sequence[float]) -> float:
+        tried.update({t: loss(scale * 10.0**t) for t in logs if t not in tried})
+        return _best(tried)
+
+    best = evaluate(LOG10_GRID.tolist())
+    while best in (min(tried), max(tried)) and LOG10_LIMITS[0] < best < LOG10_LIMITS[1]:
+        outwards = 0.5 if best == max(tried) else -0.5
+        best = evaluate([best + k * outwards for k in (1, 2, 3, 4)])
+    for step in REFINEMENTS:
+        best = evaluate([best - step, best + step])
+    return _path({scale * 10.0**t: value for t, value in tried.items()})
+
+
+def try_alphas(loss: Loss, alphas: Sequence[float]) -> AlphaPath:
+    """Exactly these candidates."""
+    return _path({alpha: loss(alpha) for alpha in alphas})
+
+
+def _best(tried: dict[float, tuple[float, float]]) -> float:
+    """The largest of the equally good: equal up to rounding, so that rounding does not decide."""
+    least = min(error for error, _ in tried.values())
+    return max(t for t, (error, _) in tried.items() if error <= least * (1 + 1e-9) + 1e-12)
+
+
+def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
+    alphas = sorted(tried)
+    best = _best(tried)
+    return AlphaPath(np.array(alphas), np.array([tried[a][0] for a in alphas]), best, *tried[best])
+
+
+def increasing(D: int, patience: int) -> OrderRule:
+    """Orders 1, 2, ... until `patience` in a row have not improved on the best so far."""
+
+    def rule(error: Callable[[int], float]) -> None:
+        best, waited = np.inf, 0
+        for d in range(1, D + 1):
+            if (e := error(d)) < best:
+                best, waited = e, 0
+            else:
+                waited += 1
+            if waited == patience:
+                return
+
+    return rule
+
+
+def bisecting(D: int) -> OrderRule:
+    """The paper's binary-search-like procedure on 1..D for an error that falls and then rises: compare d and d+1, keep a half."""
+
+    def rule(error: Callable[[int], float]) -> None:
+        low, high = 1, D
+        while low < high:
+            middle = (low + high) // 2
+            if error(middle + 1) < error(middle):
+                low = middle + 1
+            else:
+                high = middle
+        error(low)
+
+    return rule
+
+
+def given(orders: Sequence[int]) -> OrderRule:
+    """Exactly these orders."""
+
+    def rule(error: Callable[[int], float]) -> None:
+        for d in orders:
+            error(d)
+
+    return rule
+
+
+def search_order(
+    factor_of: Callable[[int], Factor],
+    Y: Floats,
+    folds: Sequence[Fold],
+    rule: OrderRule,
+    *,
+    scale: Callable[[int], float],
+    alphas: Sequence[float] | None = None,
+    sample_weight: Floats | None = None,
+    report: Callable[[OrderResult], None] = lambda result: None,
+) -> tuple[OrderSearch, Factor]:
+    """Cross-validate the orders that `rule` asks for; the search and the best order's factor.
+
+    factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal. Of equally good orders the smallest wins.
+    """
+    score = Score(Y, folds, sample_weight)
+    results: dict[int, OrderResult] = {}
+    best: tuple[float, int, Factor] | None = None
+
+    def error(order: int) -> float:
+        nonlocal best
+        if order not in results:
+            start = time.perf_counter()
+            factor = factor_of(order)
+            residuals = held_out(factor, Y, folds).residuals
+            loss = lambda alpha: score(residuals(alpha))  # noqa: E731
+            path = search_alpha(loss, scale(order)) if alphas is None else try_alphas(loss, alphas)
+            dof = degrees_of_freedom(factor, path.alpha)
+            results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
+            report(results[order])
+            if best is None or (path.error, order) < best[:2]:
+                best = (path.error, order, factor)
+        return results[order].path.error
+
+    rule(error)
+    assert best is not None, "an order rule asks for at least one order"
+    _, order, factor = best
+    return OrderSearch(tuple(results.values()), order, results[order].path.alpha), factor

@@ -1,0 +1,101 @@
+"""Factors of a kernel matrix: what depends on neither the target nor alpha, computed once and asked many times."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import qr, svd
+from scipy.linalg.lapack import dpstrf
+
+from salsa.kernels import Floats
+from salsa.solvers.linalg import symmetric_eigen
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """Eigen-decomposition of the weighted, centred kernel matrix: P W^1/2 K W^1/2 P = Q diag(l) Q'.
+
+    Q (n, r) has orthonormal columns, l (r,) > 0 is ascending. W holds the sample weights; P projects out the direction
+    W^1/2 1 of an unpenalised intercept (P = I without one). Eigenvalues at the level of rounding are left out: r <= n.
+    """
+
+    Q: Floats
+    l: Floats  # noqa: E741  the eigenvalues' name in every formula
+    root_weight: Floats  # (n,) the diagonal of W^1/2
+    kernel_mean: Floats | None  # (n,) weighted mean over rows of K[:, i]; None without intercept
+
+    @property
+    def intercept_direction(self) -> Floats | None:
+        """u (n,) = W^1/2 1 / |W^1/2 1|, or None without intercept."""
+        return None if self.kernel_mean is None else self.root_weight / np.linalg.norm(self.root_weight)
+
+    def project(self, Y: Floats) -> Floats:
+        """P W^1/2 Y (n, q)."""
+        weighted = self.root_weight[:, None] * Y
+        u = self.intercept_direction
+        return weighted if u is None else weighted - np.outer(u, u @ weighted)
+
+
+def exact_factor(K: Floats, sample_weight: Floats | None = None, *, intercept: bool = True) -> Factor:
+    """Factor of K (n, n), which is overwritten.
+
+    1. Weigh and centre. 2. A pivoted Cholesky factor that stops at the level of rounding reveals the numerical rank.
+    3. Where that is small, its QR and SVD cost n r^2; otherwise the eigen-decomposition costs n^3, and the intercept's
+    direction u, an eigenvector of eigenvalue 0, is first moved to the other end of the spectrum and then dropped: among
+    the eigenvalues at the level of rounding it could not be told apart.
+    """
+    n = len(K)
+    weight = np.ones(n) if sample_weight is None else sample_weight
+    root = np.sqrt(weight)
+    mean = weight @ K / weight.sum() if intercept else None
+    if mean is not None:
+        K -= mean
+        K -= (mean - weight @ mean / weight.sum())[:, None]
+    if sample_weight is not None:
+        K *= root
+        K *= root[:, None]
+    u = root / np.linalg.norm(root) if intercept else None
+    F = _pivoted_cholesky(K)
+    Q, l = _eigen(K, u) if F is None else _eigen_of_gram(F, u)  # noqa: E741
+    return Factor(Q, l, root, mean)
+
+
+def _pivoted_cholesky(A: Floats) -> Floats | None:
+    """F (n, r) with A = F F' up to rounding, or None where r > n / 3."""
+    L, pivots, rank, _ = dpstrf(A, tol=_EPS * float(A.diagonal().max(initial=0.0)), lower=1)
+    if rank > len(A) // 3:
+        return None
+    F = np.zeros((len(A), rank))
+    F[pivots - 1] = np.tril(L[:, :rank])
+    return F
+
+
+def _eigen(A: Floats, u: Floats | None) -> tuple[Floats, Floats]:
+    """Eigenvectors and positive eigenvalues, ascending, of A; u is an eigenvector to be left out. A is overwritten."""
+    if u is not None:
+        A += (2.0 * max(float(np.trace(A)), 1e-300)) * np.outer(u, u)
+    l, Q = symmetric_eigen(A, overwrite=True)  # noqa: E741
+    if u is not None:
+        l, Q = l[:-1], Q[:, :-1]  # noqa: E741
+    keep = l > _EPS * l[-1]
+    return Q[:, keep], l[keep]
+
+
+def _eigen_of_gram(F: Floats, u: Floats | None) -> tuple[Floats, Floats]:
+    """The same of A = F F', from the singular values of F's triangular factor."""
+    if F.shape[1] == 0:
+        return F, np.empty(0)
+    if u is not None:
+        F = F - np.outer(u, u @ F)
+    Q, R = qr(F, mode="economic", check_finite=False)
+    U, sigma, _ = svd(R, check_finite=False)
+    order = np.flatnonzero(sigma**2 > _EPS * sigma[0] ** 2)[::-1]
+    return Q @ U[:, order], sigma[order] ** 2
+
+
+def exact_bytes(n: int) -> int:
+    """Peak memory of an order search with exact factors: K, LAPACK's workspace of twice its size, the best order's Q and copies."""
+    return 5 * 8 * n * n

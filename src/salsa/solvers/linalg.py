@@ -1,0 +1,37 @@
+"""Symmetric linear algebra that always answers: LAPACK first, then the smallest help that works, and a note that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+
+from salsa.kernels import Floats
+
+_JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
+
+
+def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
+    """A^-1 B for symmetric A that is positive definite up to rounding, and a note if A needed help.
+
+    1. Cholesky of A; 2. of A + jitter, the smallest of a ladder relative to the mean diagonal; 3. pseudo-inverse by eigenvalues.
+    """
+    mean = float(np.trace(A)) / len(A)
+    for jitter in _JITTERS:
+        try:
+            factor = cho_factor(A + jitter * mean * np.eye(len(A)) if jitter else A, lower=True, check_finite=False)
+        except LinAlgError:
+            continue
+        note = f"added {jitter:.0e} of the mean diagonal to factorise an ill-conditioned matrix" if jitter else None
+        return cho_solve(factor, B, check_finite=False), note
+    values, Q = symmetric_eigen(A)
+    keep = values > np.finfo(float).eps * len(A) * values[-1]
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=keep)
+    return (Q * inverse) @ (Q.T @ B), "used a pseudo-inverse for a singular matrix"
+
+
+def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
+    """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge."""
+    try:
+        return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)  # type: ignore[no-any-return]
+    except LinAlgError:
+        return eigh(A, driver="ev", check_finite=False)  # type: ignore[no-any-return]

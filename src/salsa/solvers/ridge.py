@@ -1,0 +1,168 @@
+"""Kernel ridge regression on a factor: the whole alpha path, and exact held-out residuals without refitting.
+
+With K = Q diag(l) Q' (weighted, centred: see ``Factor``), G = (K + alpha I)^-1 on the range of P, and c = G y,
+
+    coefficients        c(alpha) = Q (Q'y / (l + alpha)) + (I - QQ') y / alpha
+    held-out fold B     r_B = (G_BB)^-1 c_B          exact for any folds, weights and outputs
+    leave-one-out       r_i = c_i / G_ii
+    degrees of freedom  trace(K G) = sum l / (l + alpha), plus one for an intercept
+
+Three formulas give the same held-out residuals; ``held_out`` takes the one that is cheapest for the shape at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from salsa.expansion import KernelExpansion
+from salsa.kernels import AdditiveKernel, Floats
+from salsa.solvers.factor import Factor
+from salsa.solvers.linalg import solve_positive, symmetric_eigen
+
+Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
+
+
+class Fold(NamedTuple):
+    """One split: `held_out` are all rows that were not trained on, `test` those of them that are scored."""
+
+    held_out: Rows
+    test: Rows  # positions within held_out
+
+
+class HeldOut(Protocol):
+    """Residuals y_i - f^(-B)(x_i) of rows that the fit did not see."""
+
+    def residuals(self, alpha: float) -> list[Floats]:
+        """One array (rows of the fold's held_out, q) per fold, in the units of y."""
+
+
+def coefficients(factor: Factor, Y: Floats, alpha: float) -> tuple[Floats, Floats]:
+    """Dual coefficients (n, q) and offset (q,) of the ridge fit of Y (n, q)."""
+    coef = factor.root_weight[:, None] * _dual(factor, Y, alpha)
+    return coef, _offset(factor.root_weight, factor.kernel_mean, Y, coef)
+
+
+def expansion(kernel: AdditiveKernel, X: Floats, factor: Factor, Y: Floats, alpha: float) -> KernelExpansion:
+    return KernelExpansion(kernel, X, *coefficients(factor, Y, alpha))
+
+
+def solve_once(K: Floats, Y: Floats, alpha: float, sample_weight: Floats | None = None) -> tuple[Floats, Floats, str | None]:
+    """Coefficients, offset and note for one alpha: one Cholesky factor instead of an eigen-decomposition. K is overwritten.
+
+    With unpenalised intercept, c = z_y - z_u (u'z_y) / (u'z_u) where z = (K + alpha I)^-1 [y, u].
+    """
+    weight = np.ones(len(K)) if sample_weight is None else sample_weight
+    root = np.sqrt(weight)
+    mean = weight @ K / weight.sum()
+    K *= root
+    K *= root[:, None]
+    K.flat[:: len(K) + 1] += alpha
+    Z, note = solve_positive(K, root[:, None] * np.column_stack([Y, np.ones(len(K))]))
+    z_u = Z[:, -1]
+    coef = root[:, None] * (Z[:, :-1] - np.outer(z_u, root @ Z[:, :-1] / (root @ z_u)))
+    return coef, _offset(root, mean, Y, coef), note
+
+
+def degrees_of_freedom(factor: Factor, alpha: float) -> float:
+    """trace of the smoother: sum l / (l + alpha), plus one for the intercept."""
+    return float(np.sum(factor.l / (factor.l + alpha))) + (factor.kernel_mean is not None)
+
+
+def held_out(factor: Factor, Y: Floats, folds: Sequence[Fold], n_alphas: int = 30) -> HeldOut:
+    """The cheapest exact formula for these folds and about n_alphas values of alpha (flops, n_B rows held out, rank r).
+
+    leave-one-out  n r per alpha                      folds of one row each
+    blocks         n_B^2 r + n_B^3 / 3 per alpha      invert the block of G
+    grams          (n - n_B) r^2 + 10 r^3, once       eigen-decompose the training rows' r x r Gram matrix
+    """
+    n, r = factor.Q.shape
+    sizes = np.array([len(fold.held_out) for fold in folds], dtype=float)
+    if (sizes == 1).all():
+        return _LeaveOneOut(factor, Y, folds)
+    blocks = n_alphas * np.sum(sizes**2 * r + sizes**3 / 3)
+    grams = np.sum((n - sizes) * r**2 + 10.0 * r**3)
+    return _FoldBlocks(factor, Y, folds) if blocks <= grams else _FoldGrams(factor, Y, folds)
+
+
+def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
+    y = factor.project(Y)
+    Qy = factor.Q.T @ y
+    rest = y - factor.Q @ Qy
+    rest -= factor.Q @ (factor.Q.T @ rest)  # once more: what rounding left of Q in here would be multiplied by 1 / alpha
+    return factor.Q @ (Qy / (factor.l + alpha)[:, None]) + rest / alpha
+
+
+def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
+    """b = mean(y) - mean over rows of K coef, weighted; 0 without intercept."""
+    if kernel_mean is None:
+        return np.zeros(Y.shape[1])
+    weight = root_weight**2
+    return weight @ Y / weight.sum() - kernel_mean @ coef
+
+
+class _LeaveOneOut:
+    def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
+        self.factor, self.Y, self.folds = factor, Y, folds
+        u = factor.intercept_direction
+        self.free = np.ones(len(Y)) if u is None else 1.0 - u**2  # diagonal of P
+        self.squares = factor.Q**2
+
+    def residuals(self, alpha: float) -> list[Floats]:
+        l = self.factor.l  # noqa: E741
+        diagonal = (self.free - self.squares @ (l / (l + alpha))) / alpha
+        r = _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
+        return [r[fold.held_out] for fold in self.folds]
+
+
+class _FoldBlocks:
+    def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
+        self.factor, self.Y, self.folds = factor, Y, folds
+        u = factor.intercept_direction
+        self.u = np.zeros(len(Y)) if u is None else u
+        self.rows = [np.asfortranarray(factor.Q[fold.held_out].T) for fold in folds]
+
+    def residuals(self, alpha: float) -> list[Floats]:
+        l = self.factor.l  # noqa: E741
+        c = _dual(self.factor, self.Y, alpha)
+        shrink = np.sqrt(l / (l + alpha))[:, None]
+        return [self._residual(fold.held_out, Q * shrink, c, alpha) for fold, Q in zip(self.folds, self.rows, strict=True)]
+
+    def _residual(self, B: Rows, shrunk: Floats, c: Floats, alpha: float) -> Floats:
+        """alpha G_BB = I - u_B u_B' - Q_B diag(l / (l + alpha)) Q_B'"""
+        G = dsyrk(-1.0, shrunk, trans=1, lower=1)  # only the lower triangle is filled, and read
+        G.flat[:: len(B) + 1] += 1.0
+        G -= np.outer(self.u[B], self.u[B])
+        r, _ = solve_positive(G, alpha * c[B])
+        return r / self.factor.root_weight[B][:, None]
+
+
+class _FoldGrams:
+    """Ridge in the coordinates F = Q diag(l)^1/2 of the rows T that remain; one eigen-decomposition of F_T'F_T per fold."""
+
+    def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
+        F = factor.Q * np.sqrt(factor.l)
+        self.parts = [self._prepare(factor, F, factor.project(Y), fold.held_out) for fold in folds]
+
+    @staticmethod
+    def _prepare(factor: Factor, F: Floats, y: Floats, B: Rows) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+        keep = np.ones(len(F), dtype=bool)
+        keep[B] = False
+        root_T, root_B = factor.root_weight[keep], factor.root_weight[B]
+        F_T, y_T, F_B, y_B = F[keep], y[keep], F[B], y[B]
+        if factor.kernel_mean is not None:  # centre on the training rows' weighted mean
+            t = root_T / (root_T @ root_T)
+            F_mean, y_mean = t @ F_T, t @ y_T
+            F_T, y_T = F_T - np.outer(root_T, F_mean), y_T - np.outer(root_T, y_mean)
+            F_B, y_B = F_B - np.outer(root_B, F_mean), y_B - np.outer(root_B, y_mean)
+        values, V = symmetric_eigen(F_T.T @ F_T)
+        return np.maximum(values, 0.0), V.T @ (F_T.T @ y_T), F_B @ V, y_B, root_B
+
+    def residuals(self, alpha: float) -> list[Floats]:
+        return [
+            (y_B - F_B @ (target / (values + alpha)[:, None])) / root_B[:, None]
+            for values, target, F_B, y_B, root_B in self.parts
+        ]
