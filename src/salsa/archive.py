@@ -26,7 +26,7 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
     """Write header and arrays to `path`, through a temporary file beside it that takes its place when complete."""
     blobs = {name: _to_bytes(array) for name, array in arrays.items()}
     checksums = {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()}
-    text = json.dumps({"format": FORMAT, "version": VERSION, "checksums": checksums, **header}, allow_nan=True)
+    text = json.dumps({"format": FORMAT, "version": VERSION, "checksums": checksums, **header}, allow_nan=False)
     path = Path(path)
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -41,7 +41,9 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
         raise
 
 
-def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_archive(
+    path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a model file; ValueError where it is damaged, foreign, oversized or from a newer version."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -50,8 +52,17 @@ def read_archive(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) ->
             expected = {f"{name}.npy" for name in header["checksums"]} | {_HEADER}
             if set(archive.namelist()) != expected:
                 raise ValueError("its contents are not those its header lists")
-            arrays = {name: _from_bytes(archive.read(f"{name}.npy"), digest) for name, digest in header["checksums"].items()}
-    except (zipfile.BadZipFile, KeyError, UnicodeDecodeError, json.JSONDecodeError, EOFError, NotImplementedError) as error:
+            arrays = {
+                name: _from_bytes(archive.read(f"{name}.npy"), digest) for name, digest in header["checksums"].items()
+            }
+    except (
+        zipfile.BadZipFile,
+        KeyError,
+        UnicodeDecodeError,
+        json.JSONDecodeError,
+        EOFError,
+        NotImplementedError,
+    ) as error:
         raise ValueError(f"{path} is not a complete salsa model file ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path} cannot be read: {error}") from error
@@ -68,7 +79,9 @@ def _check_header(header: Any, path: str | os.PathLike[str]) -> dict[str, Any]:
     if not isinstance(header, dict) or header.get("format") != FORMAT or not isinstance(header.get("checksums"), dict):
         raise ValueError("it is not a salsa model file")
     if not isinstance(header.get("version"), int) or header["version"] > VERSION:
-        raise ValueError(f"it has format version {header.get('version')}, this salsa reads up to {VERSION}: update salsa-learn")
+        raise ValueError(
+            f"it has format version {header.get('version')}, this salsa reads up to {VERSION}: update salsa-learn"
+        )
     return header
 
 

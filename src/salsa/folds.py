@@ -13,10 +13,12 @@ from salsa.kernels import Floats
 from salsa.solvers import Fold
 
 
-def make_folds(cv: Any, X: Floats, Y: Floats, used: NDArray[np.bool_], random_state: int | RandomState | None) -> list[Fold]:
+def make_folds(
+    cv: Any, X: Floats, Y: Floats, used: NDArray[np.bool_], random_state: int | RandomState | None
+) -> list[Fold]:
     """Folds over the rows in use (weight > 0), numbered among themselves.
 
-    cv is a number of shuffled folds (at most one per row), a scikit-learn splitter or an iterable of (train, test) rows.
+    cv is a number of shuffled folds (at most one per row), a splitter or an iterable of (train, test) rows.
     A split need not train on all that it does not test: what it leaves out is held out too, and not scored.
     """
     n = int(used.sum())
@@ -34,7 +36,7 @@ def make_folds(cv: Any, X: Floats, Y: Floats, used: NDArray[np.bool_], random_st
 
 
 def _rows(indices: Any, used: NDArray[np.bool_]) -> NDArray[np.intp]:
-    rows = np.arange(len(used))[indices]
+    rows: NDArray[np.intp] = np.arange(len(used))[indices]
     return rows[used[rows]]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ class KernelGradient(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class AdditiveKernel:
-    """The kernel sum_{m=0..d} w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m), where e_m sums all products of m distinct factors.
+    """The kernel sum_{m=0..d} w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m); e_m sums all products of m distinct factors.
 
     Parameters
     ----------
@@ -62,17 +62,23 @@ class AdditiveKernel:
             object.__setattr__(self, "base", tuple(self.base))
         D, d = len(self.bandwidth), len(self.order_weights) - 1
         if D == 0 or len(self.relevance) != D:
-            raise ValueError(f"bandwidth has {D} values and relevance {len(self.relevance)}: give one of each per feature")
+            raise ValueError(f"bandwidth has {D} values, relevance {len(self.relevance)}: give one of each per feature")
         if not 1 <= d <= D:
-            raise ValueError(f"order_weights has {d + 1} values: give those of orders 0..d with 1 <= d <= {D}, the number of features")
+            raise ValueError(
+                f"order_weights has {d + 1} values: give those of orders 0..d, 1 <= d <= {D}, the number of features"
+            )
         if not (self.bandwidth >= 1e-150).all():  # also catches NaN
-            raise ValueError("bandwidth must be positive (at least 1e-150; infinity makes a feature's base kernel constant)")
+            raise ValueError(
+                "bandwidth must be positive (at least 1e-150; infinity makes a feature's base kernel constant)"
+            )
         for name in ("relevance", "order_weights"):
             if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be finite and not negative")
         _base_codes(self.base, D)
         if not np.isfinite(self._diagonal_value):
-            raise ValueError(f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances")
+            raise ValueError(
+                f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances"
+            )
 
     @property
     def n_features(self) -> int:
@@ -83,7 +89,7 @@ class AdditiveKernel:
         """The largest order d."""
         return len(self.order_weights) - 1
 
-    def __call__(self, X: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+    def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """K (n, m) of the rows of X (n, D) with the rows of Z (m, D); Z=None: with X itself, at half the work."""
         X, Z = self._check(X), None if Z is None else self._check(Z)
         if (active := self._active) is None:
@@ -91,13 +97,13 @@ class AdditiveKernel:
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
         return _core.block(active.columns(X), None if Z is None else active.columns(Z), *active.arguments, threads)
 
-    def orders(self, X: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> Floats:
+    def orders(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """(d+1, n, m): e_m / C(D, m) of every order m = 0..d, unweighted, in one sweep."""
         X, Z = self._check(X), self._check(X if Z is None else Z)
         threads = _threads(n_threads, len(X), len(Z), self.n_features)
         return _core.orders(X, Z, *self._arguments(self._normaliser), threads)
 
-    def product(self, X: ArrayLike, Z: ArrayLike, V: ArrayLike, *, n_threads: int | None = None) -> Floats:
+    def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
         X, Z = self._check(X), self._check(Z)
         V = np.ascontiguousarray(V, dtype=np.float64)
@@ -109,12 +115,12 @@ class AdditiveKernel:
             out = _core.product(active.columns(X), active.columns(Z), columns, *active.arguments, threads)
         return out.reshape(len(X), *V.shape[1:])
 
-    def diagonal(self, X: ArrayLike) -> Floats:
-        """k(x_i, x_i) (n,): every base kernel is 1 at distance zero, so it is sum_m w_m e_m(a) / C(D, m) for all rows."""
+    def diagonal(self, X: Any) -> Floats:
+        """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m) for all rows, as every base kernel is 1 at distance zero."""
         return np.full(len(self._check(X)), self._diagonal_value)
 
-    def gradient(self, X: ArrayLike, G: ArrayLike, Z: ArrayLike | None = None, *, n_threads: int | None = None) -> KernelGradient:
-        """Turn G = dL/dK (n, m) into the derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them."""
+    def gradient(self, X: Any, G: Any, Z: Any = None, *, n_threads: int | None = None) -> KernelGradient:
+        """G = dL/dK (n, m) -> derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them."""
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
@@ -133,11 +139,11 @@ class AdditiveKernel:
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self.order_weights @ (e * self._normaliser)) if np.isfinite(e).all() else np.inf
 
-    def _check(self, X: ArrayLike) -> Floats:
-        X = check_array(X, dtype=np.float64, order="C", ensure_min_samples=0, input_name="X")
-        if X.shape[1] != self.n_features:
-            raise ValueError(f"X has {X.shape[1]} features, this kernel has {self.n_features}")
-        return X
+    def _check(self, X: Any) -> Floats:
+        rows: Floats = check_array(X, dtype=np.float64, order="C", ensure_min_samples=0, input_name="X")
+        if rows.shape[1] != self.n_features:
+            raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
+        return rows
 
     def _arguments(self, weights: Floats) -> tuple[NDArray[np.int8], Floats, Floats, Floats]:
         return _base_codes(self.base, self.n_features), self.bandwidth, self.relevance, weights
@@ -172,7 +178,7 @@ def elementary_symmetric(s: Floats, d: int) -> Floats:
     return e
 
 
-def rule_of_thumb_bandwidth(X: ArrayLike, c: float = 20.0, *, sample_weight: ArrayLike | None = None) -> Floats:
+def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = None) -> Floats:
     """h_j = c sd_j n^(-1/5), the paper's bandwidth; infinity (a constant base kernel) for a constant column.
 
     With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.

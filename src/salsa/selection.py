@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -16,14 +16,14 @@ from salsa.solvers import Factor, Fold, degrees_of_freedom, held_out
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: alpha relative to the mean diagonal of K: half decades, refined to eighths; widened by two decades at a time up to the limits.
+#: alpha relative to the mean diagonal of K: half decades, refined to eighths, widened by two decades up to the limits.
 LOG10_GRID = np.arange(-8.0, 4.1, 0.5)
 LOG10_LIMITS = (-14.0, 8.0)
 REFINEMENTS = (0.25, 0.125)
 
 
 class AlphaPath(NamedTuple):
-    """Cross-validation error of one order along alpha (ascending); `error` and `standard_error` belong to the best alpha."""
+    """Cross-validation error of one order along alpha, ascending; `error` and `standard_error` of the best."""
 
     alphas: Floats
     errors: Floats
@@ -41,7 +41,7 @@ class OrderResult(NamedTuple):
 
 @dataclass(frozen=True)
 class OrderSearch:
-    """What was tried and what was found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
+    """What was tried and found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
 
     results: tuple[OrderResult, ...]  # in the order in which they were tried
     order: int
@@ -52,11 +52,36 @@ class OrderSearch:
     def table(self) -> pd.DataFrame:
         """One row per order tried: order, alpha, cv_error, standard_error, degrees_of_freedom, seconds, chosen."""
         rows = [
-            (r.order, r.path.alpha, r.path.error, r.path.standard_error, r.degrees_of_freedom, r.seconds, r.order == self.order)
+            (
+                r.order,
+                r.path.alpha,
+                r.path.error,
+                r.path.standard_error,
+                r.degrees_of_freedom,
+                r.seconds,
+                r.order == self.order,
+            )
             for r in sorted(self.results)
         ]
         names = ["order", "alpha", "cv_error", "standard_error", "degrees_of_freedom", "seconds", "chosen"]
         return pd.DataFrame(rows, columns=names)
+
+    def state(self) -> dict[str, Any]:
+        """What a model file holds of it, for JSON."""
+        results = [
+            [r.order, r.path.alphas.tolist(), r.path.errors.tolist(), *r.path[2:], r.degrees_of_freedom, r.seconds]
+            for r in self.results
+        ]
+        return {"results": results, "order": self.order, "alpha": self.alpha, "notes": list(self.notes)}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> OrderSearch:
+        """The inverse of ``state``."""
+        results = tuple(
+            OrderResult(order, AlphaPath(np.array(alphas), np.array(errors), *best), dof, seconds)
+            for order, alphas, errors, *best, dof, seconds in state["results"]
+        )
+        return cls(results, state["order"], state["alpha"], tuple(state["notes"]))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cross-validation error against order, with one standard error either side."""
@@ -67,7 +92,9 @@ class OrderSearch:
 
         ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1] if ax is None else ax
         table = self.table
-        ax.errorbar(table["order"], table["cv_error"], yerr=table["standard_error"], fmt="o-", color="0.35", capsize=3, ms=5)
+        ax.errorbar(
+            table["order"], table["cv_error"], yerr=table["standard_error"], fmt="o-", color="0.35", capsize=3, ms=5
+        )
         best = table[table["chosen"]]
         ax.plot(best["order"], best["cv_error"], "D", color="C1", ms=9, zorder=3, label=f"chosen: order {self.order}")
         ax.set(xlabel="interaction order d", ylabel="cross-validation error / variance")
@@ -77,7 +104,7 @@ class OrderSearch:
 
 
 class Score:
-    """Cross-validation error of held-out residuals: squared, relative to each output's variance, averaged over outputs and rows.
+    """Mean squared held-out residual relative to each output's variance, averaged over outputs.
 
     Weighted, and pooled over all scored rows; its standard error treats the rows' losses as a sample.
     """
@@ -156,7 +183,7 @@ def increasing(D: int, patience: int) -> OrderRule:
 
 
 def bisecting(D: int) -> OrderRule:
-    """The paper's binary-search-like procedure on 1..D for an error that falls and then rises: compare d and d+1, keep a half."""
+    """The paper's binary-search-like procedure on 1..D, for an error that falls and then rises."""
 
     def rule(error: Callable[[int], float]) -> None:
         low, high = 1, D
@@ -190,11 +217,11 @@ def search_order(
     scale: Callable[[int], float],
     alphas: Sequence[float] | None = None,
     sample_weight: Floats | None = None,
-    report: Callable[[OrderResult], None] = lambda result: None,
+    report: Callable[[OrderResult], None] | None = None,
 ) -> tuple[OrderSearch, Factor]:
     """Cross-validate the orders that `rule` asks for; the search and the best order's factor.
 
-    factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal. Of equally good orders the smallest wins.
+    factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal. Of equals the smallest wins.
     """
     score = Score(Y, folds, sample_weight)
     results: dict[int, OrderResult] = {}
@@ -210,7 +237,8 @@ def search_order(
             path = search_alpha(loss, scale(order)) if alphas is None else try_alphas(loss, alphas)
             dof = degrees_of_freedom(factor, path.alpha)
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
-            report(results[order])
+            if report is not None:
+                report(results[order])
             if best is None or (path.error, order) < best[:2]:
                 best = (path.error, order, factor)
         return results[order].path.error

@@ -1,7 +1,7 @@
 """One-dimensional DIRECT as the authors' program runs it: the published digits need the same sequence of evaluations.
 
-An interval is known by its centre, its level l (how often it was divided) and its size Z = 3^-l / 2 (1 at level 0). ``scipy.optimize.direct``
-divides in another order within a round, which moves two of the twelve published results.
+An interval is known by its centre, its level l (how often it was divided) and its size Z = 3^-l / 2 (1 at level 0).
+``scipy.optimize.direct`` divides in another order within a round, which moves two of the twelve published results.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
+from itertools import pairwise
+from math import comb
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
@@ -37,13 +38,15 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    order_, alpha_ : the chosen order and penalty; errors_ : dict, order -> cross-validation value; expansion_ : the fitted function.
+    order_, alpha_ : the chosen order and penalty.
+    errors_ : dict, order -> cross-validation value.
+    expansion_ : ``KernelExpansion``, the fitted function.
     """
 
     def __init__(self, folds_used: int = 2) -> None:
         self.folds_used = folds_used
 
-    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+    def fit(self, X: Any, y: Any) -> Self:
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True, ensure_min_samples=N_FOLDS)
         if self.folds_used not in range(1, N_FOLDS + 1):
             raise ValueError(f"folds_used={self.folds_used!r} must be a number from 1 to {N_FOLDS}")
@@ -62,11 +65,13 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self.order_ = min(found, key=lambda order: (found[order][1], order))
             self.alpha_ = found[self.order_][0]
             kernel = _kernel(bandwidth, self.order_, sd)
-            self.expansion_: KernelExpansion = expansion(kernel, X, exact_factor(kernel(X), intercept=False), Y, self.alpha_)
+            self.expansion_: KernelExpansion = expansion(
+                kernel, X, exact_factor(kernel(X), intercept=False), Y, self.alpha_
+            )
         self.errors_ = {order: value for order, (_, value) in found.items()}
         return self
 
-    def predict(self, X: ArrayLike) -> Floats:
+    def predict(self, X: Any) -> Floats:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return self.expansion_.predict(X)[:, 0]
@@ -75,13 +80,11 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 def contiguous_folds(n: int) -> list[Fold]:
     """Rows round((f-1) n/5 + 1) .. round(f n/5), counted from 1, halves rounded up as in MATLAB."""
     edges = [int(np.floor(f * n / N_FOLDS + 0.5)) for f in range(N_FOLDS + 1)]
-    return [Fold(np.arange(a, b), np.arange(b - a)) for a, b in zip(edges, edges[1:], strict=False)]
+    return [Fold(np.arange(a, b), np.arange(b - a)) for a, b in pairwise(edges)]
 
 
 def _kernel(bandwidth: Floats, order: int, sd: float) -> AdditiveKernel:
     """sd(y) e_d: the normaliser C(D, d) of ``AdditiveKernel`` is multiplied back."""
-    from math import comb
-
     weights = np.zeros(order + 1)
     weights[order] = sd * comb(len(bandwidth), order)
     return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), weights)

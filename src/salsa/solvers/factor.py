@@ -97,5 +97,5 @@ def _eigen_of_gram(F: Floats, u: Floats | None) -> tuple[Floats, Floats]:
 
 
 def exact_bytes(n: int) -> int:
-    """Peak memory of an order search with exact factors: K, LAPACK's workspace of twice its size, the best order's Q and copies."""
+    """Peak memory of an order search: K, LAPACK's workspace of twice its size, the best order's Q and its copies."""
     return 5 * 8 * n * n

@@ -1,4 +1,4 @@
-"""Symmetric linear algebra that always answers: LAPACK first, then the smallest help that works, and a note that says so."""
+"""Symmetric linear algebra that always answers: LAPACK, then the smallest help that works, and a note that says so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
 def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
     """A^-1 B for symmetric A that is positive definite up to rounding, and a note if A needed help.
 
-    1. Cholesky of A; 2. of A + jitter, the smallest of a ladder relative to the mean diagonal; 3. pseudo-inverse by eigenvalues.
+    1. Cholesky of A. 2. Of A + jitter, the smallest of a ladder relative to the mean diagonal. 3. A pseudo-inverse.
     """
     mean = float(np.trace(A)) / len(A)
     for jitter in _JITTERS:
@@ -32,6 +32,6 @@ def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
 def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
     """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge."""
     try:
-        return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)  # type: ignore[no-any-return]
+        return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)
     except LinAlgError:
-        return eigh(A, driver="ev", check_finite=False)  # type: ignore[no-any-return]
+        return eigh(A, driver="ev", check_finite=False)

@@ -50,8 +50,10 @@ def expansion(kernel: AdditiveKernel, X: Floats, factor: Factor, Y: Floats, alph
     return KernelExpansion(kernel, X, *coefficients(factor, Y, alpha))
 
 
-def solve_once(K: Floats, Y: Floats, alpha: float, sample_weight: Floats | None = None) -> tuple[Floats, Floats, str | None]:
-    """Coefficients, offset and note for one alpha: one Cholesky factor instead of an eigen-decomposition. K is overwritten.
+def solve_once(
+    K: Floats, Y: Floats, alpha: float, sample_weight: Floats | None = None
+) -> tuple[Floats, Floats, str | None]:
+    """Coefficients, offset and note for one alpha: one Cholesky factor, no eigen-decomposition. K is overwritten.
 
     With unpenalised intercept, c = z_y - z_u (u'z_y) / (u'z_u) where z = (K + alpha I)^-1 [y, u].
     """
@@ -92,7 +94,9 @@ def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
     y = factor.project(Y)
     Qy = factor.Q.T @ y
     rest = y - factor.Q @ Qy
-    rest -= factor.Q @ (factor.Q.T @ rest)  # once more: what rounding left of Q in here would be multiplied by 1 / alpha
+    rest -= factor.Q @ (
+        factor.Q.T @ rest
+    )  # once more: what rounding left of Q in here would be multiplied by 1 / alpha
     return factor.Q @ (Qy / (factor.l + alpha)[:, None]) + rest / alpha
 
 
@@ -101,7 +105,8 @@ def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Fl
     if kernel_mean is None:
         return np.zeros(Y.shape[1])
     weight = root_weight**2
-    return weight @ Y / weight.sum() - kernel_mean @ coef
+    offset: Floats = weight @ Y / weight.sum() - kernel_mean @ coef
+    return offset
 
 
 class _LeaveOneOut:
@@ -129,7 +134,9 @@ class _FoldBlocks:
         l = self.factor.l  # noqa: E741
         c = _dual(self.factor, self.Y, alpha)
         shrink = np.sqrt(l / (l + alpha))[:, None]
-        return [self._residual(fold.held_out, Q * shrink, c, alpha) for fold, Q in zip(self.folds, self.rows, strict=True)]
+        return [
+            self._residual(fold.held_out, Q * shrink, c, alpha) for fold, Q in zip(self.folds, self.rows, strict=True)
+        ]
 
     def _residual(self, B: Rows, shrunk: Floats, c: Floats, alpha: float) -> Floats:
         """alpha G_BB = I - u_B u_B' - Q_B diag(l / (l + alpha)) Q_B'"""
@@ -141,7 +148,7 @@ class _FoldBlocks:
 
 
 class _FoldGrams:
-    """Ridge in the coordinates F = Q diag(l)^1/2 of the rows T that remain; one eigen-decomposition of F_T'F_T per fold."""
+    """Ridge in the coordinates F = Q diag(l)^1/2 of the training rows T; one eigen-decomposition per fold."""
 
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         F = factor.Q * np.sqrt(factor.l)

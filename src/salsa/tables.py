@@ -1,0 +1,181 @@
+"""Tables on disk: read whole or in chunks, checked column by column, written whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import secrets
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from difflib import get_close_matches
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from salsa.regressor import SalsaRegressor
+
+CHUNK_ROWS = 50_000
+STDIN = "-"
+
+
+def read_table(source: str) -> pd.DataFrame:
+    """The whole table; rows are numbered from 0."""
+    return pd.concat(read_chunks(source))
+
+
+def read_chunks(source: str, rows: int = CHUNK_ROWS) -> Iterator[pd.DataFrame]:
+    """The table in pieces of so many rows, numbered throughout from 0."""
+    with named_errors(source), _opened(source) as file:
+        options: dict[str, Any] = {"sep": _separator(source), "skipinitialspace": True, "low_memory": False}
+        for chunk in pd.read_csv(file, chunksize=rows, **options):
+            if not isinstance(chunk.index, pd.RangeIndex):
+                raise ValueError(f"{title(source)} has rows with more values than its header has names")
+            if chunk.empty:
+                raise ValueError(f"{title(source)} has a header but no rows")
+            yield chunk
+
+
+@contextmanager
+def named_errors(source: str) -> Iterator[None]:
+    """What is wrong with the contents of a file, as a ValueError that names the file."""
+    try:
+        yield
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{title(source)} is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
+    except (pd.errors.ParserError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{title(source)} cannot be read: {error}") from error
+
+
+def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> None:
+    """ValueError that lists the names the table does not have, each with the nearest that it has."""
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        listed = ", ".join(repr(name) + _nearest(name, list(table.columns)) for name in missing)
+        raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
+
+
+def numeric(table: pd.DataFrame, names: Sequence[str], source: str, advice: str = "") -> pd.DataFrame:
+    """These columns as float64; ValueError, with the advice, at the first value that is not a finite number."""
+    return pd.DataFrame({name: _floats(table[name], source, advice) for name in names}, index=table.index)
+
+
+def predictions(model: SalsaRegressor, source: str, rows: int = CHUNK_ROWS) -> Iterator[pd.DataFrame]:
+    """Predictions for a table on disk, chunk by chunk: column `prediction`, or `prediction_0`, ... of several outputs."""
+    for table in read_chunks(source, rows):
+        values = model.predict(_features(model, table, source)).reshape(len(table), -1)
+        names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{j}" for j in range(values.shape[1])]
+        yield pd.DataFrame(values, columns=names)
+
+
+def check_output(path: Path, *inputs: str) -> None:
+    """ValueError unless a file can be written there, without taking the place of an input or of a device."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        raise ValueError(f"cannot write {path}: there is no folder {folder}")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"cannot write {path}: it is there already and is not a file")
+    if path.exists() and any(os.path.exists(source) and path.samefile(source) for source in inputs):
+        raise ValueError(f"cannot write {path}: it is also an input; choose another name")
+    try:
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise ValueError(f"cannot write into {folder}: {error.strerror}") from error
+
+
+def write_table(chunks: Iterator[pd.DataFrame], path: Path) -> int:
+    """Write the chunks as one CSV or TSV file (by its name, also .gz); the number of rows."""
+    with replacing(path) as file:
+        return write_chunks(chunks, file, _separator(path.name))
+
+
+def write_chunks(chunks: Iterator[pd.DataFrame], file: IO[str], separator: str = ",") -> int:
+    """Write the chunks with one header, as they come; the number of rows."""
+    rows = 0
+    for chunk in chunks:
+        chunk.to_csv(file, sep=separator, index=False, header=rows == 0)
+        rows += len(chunk)
+    return rows
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
+    """A text file that takes its name when complete; after an exception nothing of it remains."""
+    path = path.resolve()
+    temporary = path.with_name(f".salsa-{secrets.token_hex(6)}")
+    open_text: Any = gzip.open if path.suffix == ".gz" else open
+    try:
+        with open_text(temporary, "xt", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def title(source: str) -> str:
+    """The source as messages call it."""
+    return "standard input" if source == STDIN else source
+
+
+def _opened(source: str) -> Any:
+    """The bytes of the source, unpacked."""
+    if source == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(source) if source.endswith(".gz") else open(source, "rb")
+
+
+def _separator(name: str) -> str:
+    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def _features(model: SalsaRegressor, table: pd.DataFrame, source: str) -> Any:
+    """The model's columns: by name, or all by position where it was fitted without names."""
+    if hasattr(model, "feature_names_in_"):
+        names = list(model.feature_names_in_)
+        require_columns(table, names, source)
+        return numeric(table, names, source)
+    if table.shape[1] != model.n_features_in_:
+        raise ValueError(
+            f"{title(source)} has {table.shape[1]} columns; "
+            f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
+        )
+    return numeric(table, list(table.columns), source).to_numpy()
+
+
+def _floats(column: pd.Series[Any], source: str, advice: str) -> pd.Series[float]:
+    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    missing = column.isna().to_numpy()
+    wrong = ~np.isfinite(values.to_numpy()) & ~missing
+    if wrong.any():
+        value = str(column.iloc[wrong.argmax()])
+        raise ValueError(f"{_place(column, wrong, source)} is {value!r}, not a finite number{advice}")
+    if missing.any():
+        raise ValueError(f"{_place(column, missing, source)} is missing, {missing.sum()} in this column{advice}")
+    return values
+
+
+def _place(column: pd.Series[Any], where: NDArray[np.bool_], source: str) -> str:
+    """The first of these rows; people count rows from 1, after the header."""
+    return f"{title(source)}: the value of column {column.name!r} in row {column.index[where][0] + 1}"
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """A hint at the most similar name, in any case; nothing where none is similar."""
+    folded = {candidate.casefold(): candidate for candidate in names}
+    matches = get_close_matches(name.casefold(), folded, n=1)
+    return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
+
+
+def _describe(names: list[str], most: int = 8) -> str:
+    if len(names) == 1:
+        return f"its only column is {names[0]!r}: commas separate columns, tabs in files named .tsv"
+    return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

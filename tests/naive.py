@@ -1,0 +1,135 @@
+"""Slow, obvious twins of everything fast, written from the definitions: tests compare the library with these."""
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb, lcm, prod
+
+import mpmath
+import numpy as np
+
+BASES = ("gaussian", "laplace", "matern32", "matern52", "equality")
+
+
+# --- kernels ------------------------------------------------------------------------------------------
+
+
+def base_kernel(name: str, t: np.ndarray, h: float) -> np.ndarray:
+    """k_j at the difference t = x_j - x'_j with bandwidth h."""
+    r = np.abs(t) / h
+    return {
+        "gaussian": lambda: np.exp(-(r**2) / 2),
+        "laplace": lambda: np.exp(-r),
+        "matern32": lambda: (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
+        "matern52": lambda: (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
+        "equality": lambda: np.where(t == 0, 1.0, 0.0),
+    }[name]()
+
+
+def scaled_bases(X, Z, bandwidth, relevance, base="gaussian") -> np.ndarray:
+    """s (D, n, m): a_j k_j of every feature and pair of rows."""
+    D = X.shape[1]
+    names = [base] * D if isinstance(base, str) else base
+    differences = [X[:, j, None] - Z[None, :, j] for j in range(D)]
+    return np.array([relevance[j] * base_kernel(names[j], differences[j], bandwidth[j]) for j in range(D)])
+
+
+def elementary_symmetric(s: np.ndarray, m: int) -> np.ndarray:
+    """e_m (...): the sum over all subsets of m of the D leading entries of s (D, ...) of their products."""
+    terms = [np.prod(s[list(subset)], axis=0) for subset in combinations(range(len(s)), m)]
+    return np.sum(terms, axis=0)
+
+
+def additive_kernel(X, Z, bandwidth, relevance, order_weights, base="gaussian") -> np.ndarray:
+    """K (n, m): sum over orders m of w_m times the mean of all C(D, m) products of m scaled base kernels."""
+    s = scaled_bases(X, Z, bandwidth, relevance, base)
+    D = X.shape[1]
+    return sum(w * elementary_symmetric(s, m) / comb(D, m) for m, w in enumerate(order_weights))
+
+
+def mpmath_kernel(x, z, bandwidth, relevance, weights, base: Sequence[str]) -> mpmath.mpf:
+    """sum_m weights_m e_m(a_1 k_1, ..., a_D k_D) of one pair of rows, in mpmath's precision."""
+    s = []
+    for xj, zj, h, a, name in zip(x, z, bandwidth, relevance, base, strict=True):
+        r = abs(mpmath.mpf(float(xj)) - mpmath.mpf(float(zj))) / mpmath.mpf(float(h))
+        r3, r5 = mpmath.sqrt(3) * r, mpmath.sqrt(5) * r
+        k = {
+            "gaussian": mpmath.exp(-(r**2) / 2),
+            "laplace": mpmath.exp(-r),
+            "matern32": (1 + r3) * mpmath.exp(-r3),
+            "matern52": (1 + r5 + r5**2 / 3) * mpmath.exp(-r5),
+            "equality": mpmath.mpf(r == 0),
+        }[name]
+        s.append(mpmath.mpf(float(a)) * k)
+    orders = [mpmath.fsum(map(mpmath.fprod, combinations(s, m))) for m in range(len(weights))]
+    return mpmath.fsum(mpmath.mpf(float(w)) * e for w, e in zip(weights, orders, strict=True))
+
+
+# --- elementary symmetric polynomials of numbers ----------------------------------------------------------
+
+
+def exact_elementary_symmetric(s: Sequence[float], d: int) -> list[Fraction]:
+    """e_0..e_d without any rounding: the coefficients of prod_j (1 + s_j t), over a common denominator."""
+    fractions = [Fraction(float(value)) for value in s]
+    denominator = lcm(*(value.denominator for value in fractions))
+    e = [1] + [0] * d
+    for value in fractions:
+        numerator = value.numerator * (denominator // value.denominator)
+        e = [1] + [e[m] + numerator * e[m - 1] for m in range(1, d + 1)]
+    return [Fraction(e[m], denominator**m) for m in range(d + 1)]
+
+
+def enumerated_elementary_symmetric(s: Sequence[Fraction], m: int) -> Fraction:
+    """e_m by its definition, exactly."""
+    return sum((prod(subset, start=Fraction(1)) for subset in combinations(s, m)), start=Fraction(0))
+
+
+def newton_girard(s: np.ndarray, d: int) -> np.ndarray:
+    """e_d (...) of s (D, ...) as in the paper: e_m = 1/m sum_{i=1..m} (-1)^(i-1) e_{m-i} p_i, p_i = sum_j s_j^i."""
+    p = [np.sum(s**i, axis=0) for i in range(d + 1)]
+    e = [np.ones(s.shape[1:])]
+    for m in range(1, d + 1):
+        e.append(sum((-1) ** (i - 1) * e[m - i] * p[i] for i in range(1, m + 1)) / m)
+    return e[d]
+
+
+# --- ridge regression ---------------------------------------------------------------------------------
+
+
+def ridge(K, Y, alpha, weight=None, *, intercept=True) -> tuple[np.ndarray, np.ndarray]:
+    """Coefficients (n, q) and offset (q,) from [[K + alpha W^-1, 1], [1', 0]] [c; b] = [Y; 0]."""
+    n = len(K)
+    weight = np.ones(n) if weight is None else weight
+    penalised = K + alpha * np.diag(1 / weight)
+    if not intercept:
+        return np.linalg.solve(penalised, Y), np.zeros(Y.shape[1])
+    ones = np.ones((n, 1))
+    system = np.block([[penalised, ones], [ones.T, np.zeros((1, 1))]])
+    solution = np.linalg.solve(system, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
+    return solution[:n], solution[n]
+
+
+def held_out_residuals(K, Y, alpha, held_out, weight=None, *, intercept=True) -> np.ndarray:
+    """y - f(x) (rows of held_out, q) of a fit to all the other rows."""
+    train = np.setdiff1d(np.arange(len(K)), held_out)
+    train_weight = None if weight is None else weight[train]
+    coef, offset = ridge(K[np.ix_(train, train)], Y[train], alpha, train_weight, intercept=intercept)
+    return Y[held_out] - K[np.ix_(held_out, train)] @ coef - offset
+
+
+def smoother(K, alpha, weight=None, *, intercept=True) -> np.ndarray:
+    """S (n, n) with fitted values S Y: the fits of the n unit vectors."""
+    coef, offset = ridge(K, np.eye(len(K)), alpha, weight, intercept=intercept)
+    return K @ coef + offset
+
+
+# --- derivatives --------------------------------------------------------------------------------------
+
+
+def finite_difference(f: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-3) -> np.ndarray:
+    """Gradient of f at a vector, by the central five-point rule with its error of order step^4."""
+    gradient = np.empty(len(at))
+    for j, unit in enumerate(np.eye(len(at))):
+        one, two = (f(at + k * step * unit) - f(at - k * step * unit) for k in (1, 2))
+        gradient[j] = (8 * one - two) / (12 * step)
+    return gradient
