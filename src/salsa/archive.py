@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,7 @@ def read_archive(
             }
     except (
         zipfile.BadZipFile,
+        zlib.error,
         KeyError,
         UnicodeDecodeError,
         json.JSONDecodeError,

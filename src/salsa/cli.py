@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -32,10 +32,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-reproduce = typer.Typer(help="Repeat the experiments of the paper.")
+reproduce = typer.Typer(help="Repeat the experiments of the paper, for example with salsa reproduce table1.")
 app.add_typer(reproduce, name="reproduce")
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV or TSV file with a header, also .gz; - reads a pipe.")]
+Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV or TSV file (or .gz) with a header; - for a pipe.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -80,7 +80,7 @@ def start(
 ) -> None:
     """Regression on tables: accurate, smooth and readable.
 
-    [bold]salsa demo[/bold] shows it at work on a small table.
+    Start with [bold]salsa demo[/bold]; [bold]salsa fit --help[/bold] explains how to use a table of your own.
     """
     if context.invoked_subcommand is None:
         print(context.get_help())
@@ -160,9 +160,9 @@ def predict(
     if out is not None:
         _show(_predict_file(model, data, out), _print_written, as_json)
         return
-    from salsa.tables import predictions, write_chunks
+    from salsa.tables import write_chunks
 
-    chunks = predictions(_load(model), data)
+    chunks = _predictions(_load(model), data)
     if as_json:
         values = [row if len(row) > 1 else row[0] for chunk in chunks for row in chunk.to_numpy().tolist()]
         print(json.dumps({"rows": len(values), "predictions": values}))
@@ -177,13 +177,17 @@ def demo(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Fit, predict and report on a small table: diabetes patients, 442 rows, 10 columns.
+    """Fit, predict and report on a small table.
+
+    The table has 442 diabetes patients with ten measurements each, and comes with scikit-learn.
 
     Example: [bold]salsa demo --out my-first-model[/bold]
     """
     from salsa import SalsaRegressor, load
+    from salsa.tables import check_output
 
     out.mkdir(exist_ok=True)
+    check_output(out / "report.md")
     train, test, model = out / "train.csv", out / "test.csv", out / "model.salsa"
     _write_demo_data(out, train, test)
     summary = _fit_file(SalsaRegressor(random_state=0), str(train), "target", model)
@@ -206,7 +210,9 @@ def table1(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Table 1 of the paper: test error on its public data sets. All twelve take some minutes.
+    """Table 1 of the paper: mean squared error on its public data sets.
+
+    All twelve sets take some minutes. The columns named paper hold what the paper published.
 
     Example: [bold]salsa reproduce table1 --datasets housing,forestfires[/bold]
     """
@@ -275,7 +281,7 @@ def _training_columns(
     if not features:
         raise ValueError(f"{title(data)} has no column left to predict {target!r} from")
     columns = numeric(table, special, data)
-    X = numeric(table, features, data, "; --drop leaves a column out")
+    X = numeric(table, features, data, "; --drop {!r} leaves the column out")
     return X, columns[target], None if weights is None else columns[weights]
 
 
@@ -304,14 +310,40 @@ def _load(path: str) -> "SalsaRegressor":
 
 def _predict_file(model: str, data: str, out: Path) -> dict[str, Any]:
     """Predict chunk by chunk into a file; what there is to tell."""
-    from salsa.tables import check_output, predictions, write_table
+    from salsa.tables import check_output, write_table
 
     check_output(out, data, model)
-    chunks = predictions(_load(model), data)
+    chunks = _predictions(_load(model), data)
     with _progress() as progress:
         progress.add_task("Predicting", total=None)
         rows = write_table(chunks, out)
-    return {"rows": rows, "predictions": str(out)}
+    return {"rows": rows, "out": str(out)}
+
+
+def _predictions(model: "SalsaRegressor", data: str) -> Iterator["pd.DataFrame"]:
+    """Chunk by chunk: a column `prediction`, or `prediction_0`, ... of several outputs."""
+    import pandas as pd
+
+    from salsa.tables import read_chunks
+
+    for table in read_chunks(data):
+        values = model.predict(_features(model, table, data)).reshape(len(table), -1)
+        names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{j}" for j in range(values.shape[1])]
+        yield pd.DataFrame(values, columns=names)
+
+
+def _features(model: "SalsaRegressor", table: "pd.DataFrame", data: str) -> Any:
+    """The model's columns: by name, or all by position where it was fitted without names."""
+    from salsa.tables import numeric, require_columns, title
+
+    if hasattr(model, "feature_names_in_"):
+        names = list(model.feature_names_in_)
+        require_columns(table, names, data)
+        return numeric(table, names, data)
+    if table.shape[1] != model.n_features_in_:
+        needed = f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
+        raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
+    return numeric(table, list(table.columns), data).to_numpy()
 
 
 def _write_demo_data(folder: Path, train: Path, test: Path) -> None:
@@ -396,7 +428,7 @@ def _report(summary: dict[str, Any], picture: str | None) -> str:
             "|---|---|---|---|",
             *orders,
             "",
-            *([f"![R2 by order]({picture})", ""] if picture else []),
+            *([f"![Cross-validation error by order]({picture})", ""] if picture else []),
         ]
     )
 
@@ -431,7 +463,7 @@ def _print_fit(summary: dict[str, Any]) -> None:
 def _print_orders(orders: list[dict[str, Any]]) -> None:
     rows = [
         (
-            f"{row['order']}{' *' if row['chosen'] else '  '}",
+            f"{'* ' if row['chosen'] else ''}{row['order']}",
             f"{row['alpha']:.4g}",
             f"{row['r2']:.4f}",
             f"{row['standard_error']:.4f}",
@@ -440,23 +472,22 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
         )
         for row in orders
     ]
-    _print_table(("order  ", "alpha", "R2", "+/-", "degrees of freedom", "seconds"), rows)
+    _print_table(("order", "alpha", "R2", "+/-", "degrees of freedom", "seconds"), rows)
 
 
 def _print_written(summary: dict[str, Any]) -> None:
-    print(f"rows         {summary['rows']}")
-    print(f"predictions  {summary['predictions']}")
+    print(f"{summary['rows']} predictions written to {summary['out']}")
 
 
 def _print_demo(summary: dict[str, Any]) -> None:
     _print_fit(summary)
     scores = [(f"{score:.3f}", name) for name, score in summary["test_r2"].items()]
     _print_table(("R2 on test rows", "method"), scores)
-    print(f"Files are in {summary['folder']}; start with report.md.")
+    print(f"\nFiles are in {summary['folder']}; start with report.md.")
 
 
 def _print_rows(rows: list["Row"]) -> None:
-    names = ("dataset", "n", "D", "method", "mse", "order", "published mse", "published order", "CPU seconds")
+    names = ("dataset", "n", "D", "method", "mse", "order", "paper\nmse", "paper\norder", "CPU\nseconds")
     cells = [
         (
             row["dataset"],
@@ -475,10 +506,11 @@ def _print_rows(rows: list["Row"]) -> None:
 
 
 def _print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """Words to the left, numbers to the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    """A blank line and a table: words to the left, numbers to the right."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in names:
         table.add_column(name, justify="left" if name in ("dataset", "method") else "right")
     for row in rows:
         table.add_row(*row)
+    print()
     Console().print(table)

@@ -22,7 +22,7 @@ from salsa.folds import make_folds
 from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats
 from salsa.memory import memory_limit_bytes, require_memory
 from salsa.selection import OrderResult, OrderSearch, search_order
-from salsa.solvers import Fold, exact_bytes, exact_factor, expansion, solve_once
+from salsa.solvers import Fold, exact_bytes, exact_factor, solve_once
 
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 ALPHA_FLOOR = 1e-14  # of the mean diagonal: alpha = 0 means as little as rounding allows
@@ -133,10 +133,13 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
             if nothing_to_choose or len(problem.X) == 1:
-                self.search_, self.expansion_ = _solve(problem, kernel_of(order or 1), alphas)
+                alpha = alphas[0] if alphas else 1.0
+                self.search_ = OrderSearch((), order or 1, alpha, ("order and alpha were given, or there is one row",))
             else:
                 folds = make_folds(self.cv, X, Y, used, check_random_state(self.random_state))
-                self.search_, self.expansion_ = self._search(problem, kernel_of, alphas, folds)
+                self.search_ = self._search(problem, kernel_of, alphas, folds)
+            self.expansion_, note = _solve(problem, kernel_of(self.search_.order), self.search_.alpha)
+        self.search_ = self.search_.with_note(note)
         self._store(flat=y.ndim == 1)
         return self
 
@@ -188,9 +191,9 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         kernel_of: Callable[[int], AdditiveKernel],
         alphas: list[float] | None,
         folds: list[Fold],
-    ) -> tuple[OrderSearch, KernelExpansion]:
+    ) -> OrderSearch:
         X, Y, weight, threads = problem
-        search, factor = search_order(
+        return search_order(
             lambda order: exact_factor(kernel_of(order)(X, n_threads=threads), weight),
             Y,
             folds,
@@ -200,7 +203,6 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
             sample_weight=weight,
             report=_report if self.verbose else None,
         )
-        return search, expansion(kernel_of(search.order), X, factor, Y, search.alpha)
 
     def _store(self, *, flat: bool) -> None:
         self.order_ = self.search_.order
@@ -233,17 +235,12 @@ class _Problem(NamedTuple):
     threads: int | None
 
 
-def _solve(
-    problem: _Problem, kernel: AdditiveKernel, alphas: list[float] | None
-) -> tuple[OrderSearch, KernelExpansion]:
-    """Nothing to choose: order and alpha are given, or there is a single row."""
+def _solve(problem: _Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
+    """The fit at a given alpha by one Cholesky factor: cheaper and more accurate than the search's eigenvalues."""
     X, Y, weight, threads = problem
-    floor = ALPHA_FLOOR * _scale(kernel, X)
-    alpha = alphas[0] if alphas else _scale(kernel, X)
-    coef, offset, note = solve_once(kernel(X, n_threads=threads), Y, max(alpha, floor), weight)
-    reason = "a single row: nothing to search" if len(X) == 1 else "order and alpha were given: nothing to search"
-    search = OrderSearch((), kernel.order, alpha, (reason, note) if note else (reason,))
-    return search, KernelExpansion(kernel, X, coef, offset)
+    alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, X))
+    coef, offset, note = solve_once(kernel(X, n_threads=threads), Y, alpha, weight)
+    return KernelExpansion(kernel, X, coef, offset), note
 
 
 def _scale(kernel: AdditiveKernel, X: Floats) -> float:

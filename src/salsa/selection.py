@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 LOG10_GRID = np.arange(-8.0, 4.1, 0.5)
 LOG10_LIMITS = (-14.0, 8.0)
 REFINEMENTS = (0.25, 0.125)
+#: Errors closer than this share of their standard error, or than this share of the target's variance, count as equal:
+#: where the error is flat (a noise-free target as alpha falls) rounding must not decide.
+INDIFFERENCE = 0.01
+INDIFFERENCE_OF_VARIANCE = 1e-10
 
 
 class AlphaPath(NamedTuple):
@@ -47,6 +51,10 @@ class OrderSearch:
     order: int
     alpha: float
     notes: tuple[str, ...] = field(default=())
+
+    def with_note(self, note: str | None) -> OrderSearch:
+        """The same search with one more note, if there is one."""
+        return self if note is None else replace(self, notes=(*self.notes, note))
 
     @property
     def table(self) -> pd.DataFrame:
@@ -129,7 +137,7 @@ OrderRule = Callable[[Callable[[int], float]], None]  # asks for the errors of t
 
 
 def search_alpha(loss: Loss, scale: float) -> AlphaPath:
-    """The alpha of least loss, to an eighth of a decade.
+    """The alpha of least loss, to an eighth of a decade; of equally good ones the largest.
 
     1. A log grid relative to `scale`, the mean diagonal of K. 2. Widened while the best lies at its edge.
     3. Refined by halving the step around the best.
@@ -155,9 +163,15 @@ def try_alphas(loss: Loss, alphas: Sequence[float]) -> AlphaPath:
 
 
 def _best(tried: dict[float, tuple[float, float]]) -> float:
-    """The largest of the equally good: equal up to rounding, so that rounding does not decide."""
-    least = min(error for error, _ in tried.values())
-    return max(t for t, (error, _) in tried.items() if error <= least * (1 + 1e-9) + 1e-12)
+    """The largest of the equally good."""
+    limit = _indifference_limit(tried.values())
+    return max(t for t, (error, _) in tried.items() if error <= limit)
+
+
+def _indifference_limit(losses: Iterable[tuple[float, float]]) -> float:
+    """Errors up to this count as equal to the least of (error, standard error)."""
+    error, standard_error = min(losses)
+    return error + INDIFFERENCE * standard_error + INDIFFERENCE_OF_VARIANCE
 
 
 def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
@@ -218,17 +232,15 @@ def search_order(
     alphas: Sequence[float] | None = None,
     sample_weight: Floats | None = None,
     report: Callable[[OrderResult], None] | None = None,
-) -> tuple[OrderSearch, Factor]:
-    """Cross-validate the orders that `rule` asks for; the search and the best order's factor.
+) -> OrderSearch:
+    """Cross-validate the orders that `rule` asks for.
 
     factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal. Of equals the smallest wins.
     """
     score = Score(Y, folds, sample_weight)
     results: dict[int, OrderResult] = {}
-    best: tuple[float, int, Factor] | None = None
 
     def error(order: int) -> float:
-        nonlocal best
         if order not in results:
             start = time.perf_counter()
             factor = factor_of(order)
@@ -239,11 +251,13 @@ def search_order(
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
             if report is not None:
                 report(results[order])
-            if best is None or (path.error, order) < best[:2]:
-                best = (path.error, order, factor)
         return results[order].path.error
 
     rule(error)
-    assert best is not None, "an order rule asks for at least one order"
-    _, order, factor = best
-    return OrderSearch(tuple(results.values()), order, results[order].path.alpha), factor
+    order = _smallest_good_order(tuple(results.values()))
+    return OrderSearch(tuple(results.values()), order, results[order].path.alpha)
+
+
+def _smallest_good_order(results: Sequence[OrderResult]) -> int:
+    limit = _indifference_limit([(r.path.error, r.path.standard_error) for r in results])
+    return min(r.order for r in results if r.path.error <= limit)

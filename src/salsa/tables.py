@@ -12,14 +12,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from salsa.regressor import SalsaRegressor
 
 CHUNK_ROWS = 50_000
 STDIN = "-"
@@ -64,16 +61,11 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
 
 
 def numeric(table: pd.DataFrame, names: Sequence[str], source: str, advice: str = "") -> pd.DataFrame:
-    """These columns as float64; ValueError, with the advice, at the first value that is not a finite number."""
+    """These columns as float64; ValueError at the first value that is not a finite number.
+
+    The advice ends the message; a {} in it becomes the name of the column.
+    """
     return pd.DataFrame({name: _floats(table[name], source, advice) for name in names}, index=table.index)
-
-
-def predictions(model: SalsaRegressor, source: str, rows: int = CHUNK_ROWS) -> Iterator[pd.DataFrame]:
-    """Predictions for a table on disk, chunk by chunk: column `prediction`, or `prediction_0`, ... of several outputs."""
-    for table in read_chunks(source, rows):
-        values = model.predict(_features(model, table, source)).reshape(len(table), -1)
-        names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{j}" for j in range(values.shape[1])]
-        yield pd.DataFrame(values, columns=names)
 
 
 def check_output(path: Path, *inputs: str) -> None:
@@ -137,35 +129,22 @@ def _separator(name: str) -> str:
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
-def _features(model: SalsaRegressor, table: pd.DataFrame, source: str) -> Any:
-    """The model's columns: by name, or all by position where it was fitted without names."""
-    if hasattr(model, "feature_names_in_"):
-        names = list(model.feature_names_in_)
-        require_columns(table, names, source)
-        return numeric(table, names, source)
-    if table.shape[1] != model.n_features_in_:
-        raise ValueError(
-            f"{title(source)} has {table.shape[1]} columns; "
-            f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
-        )
-    return numeric(table, list(table.columns), source).to_numpy()
-
-
 def _floats(column: pd.Series[Any], source: str, advice: str) -> pd.Series[float]:
     values = pd.to_numeric(column, errors="coerce").astype(np.float64)
     missing = column.isna().to_numpy()
     wrong = ~np.isfinite(values.to_numpy()) & ~missing
     if wrong.any():
-        value = str(column.iloc[wrong.argmax()])
-        raise ValueError(f"{_place(column, wrong, source)} is {value!r}, not a finite number{advice}")
-    if missing.any():
-        raise ValueError(f"{_place(column, missing, source)} is missing, {missing.sum()} in this column{advice}")
-    return values
+        problem = f"{str(column[wrong].iloc[0])!r} in row {_first(column, wrong)}, which is not a finite number"
+    elif missing.any():
+        problem = f"no value in row {_first(column, missing)} ({missing.sum()} missing in all)"
+    else:
+        return values
+    raise ValueError(f"{title(source)}: column {column.name!r} has {problem}{advice.format(column.name)}")
 
 
-def _place(column: pd.Series[Any], where: NDArray[np.bool_], source: str) -> str:
-    """The first of these rows; people count rows from 1, after the header."""
-    return f"{title(source)}: the value of column {column.name!r} in row {column.index[where][0] + 1}"
+def _first(column: pd.Series[Any], where: NDArray[np.bool_]) -> int:
+    """The number of the first of these rows as people count: from 1, after the header."""
+    return int(column.index[where][0]) + 1
 
 
 def _nearest(name: str, names: list[str]) -> str:

@@ -1,0 +1,53 @@
+"""The public names are exactly those of docs/api.md, and each says what it is."""
+
+import importlib
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import salsa
+
+API = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+DOCUMENTED = re.findall(r"^#+ `([\w.]+)`$", API, flags=re.MULTILINE)
+MODULES = ("salsa", "salsa.paper")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_exported_names_are_the_documented_ones(module):
+    exported = {name for name in importlib.import_module(module).__all__ if name != "__version__"}
+    documented = {name.rpartition(".")[2] for name in DOCUMENTED if name.rpartition(".")[0] == module}
+    assert exported == documented
+
+
+def test_every_documented_name_belongs_to_a_public_module():
+    assert {name.rpartition(".")[0] for name in DOCUMENTED} == set(MODULES)
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_documented_names_have_docstrings(name):
+    module, _, attribute = name.rpartition(".")
+    thing = getattr(importlib.import_module(module), attribute)
+    if callable(thing):
+        assert inspect.getdoc(thing)
+
+
+def test_parameters_of_the_regressor_are_the_contract():
+    names = (
+        "order alpha relevance interactions kernel bandwidth solver rank cv categorical_features"
+        " memory_limit n_jobs random_state verbose"
+    )
+    assert list(inspect.signature(salsa.SalsaRegressor).parameters) == names.split()
+
+
+def test_every_parameter_and_attribute_is_documented():
+    doc = inspect.getdoc(salsa.SalsaRegressor)
+    for name in inspect.signature(salsa.SalsaRegressor).parameters:
+        assert re.search(rf"^{name} : ", doc, flags=re.MULTILINE), name
+    for name in ("order_", "alpha_", "relevance_", "bandwidth_", "search_", "expansion_"):
+        assert name in doc
+
+
+def test_version_is_a_release_number():
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", salsa.__version__)

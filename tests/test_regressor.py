@@ -1,0 +1,385 @@
+"""SalsaRegressor as users meet it: scikit-learn's rules, the choices, bad input."""
+
+import pickle
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import additive_truth
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import (
+    GridSearchCV,
+    LeaveOneOut,
+    ShuffleSplit,
+    TimeSeriesSplit,
+    cross_val_predict,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from salsa import SalsaRegressor
+from salsa.solvers import exact_bytes
+
+
+@parametrize_with_checks(
+    [
+        SalsaRegressor(),
+        SalsaRegressor(interactions="exact", bandwidth="rule_of_thumb"),
+        SalsaRegressor(order=1, alpha=0.1),
+        SalsaRegressor(order="bisect", kernel="matern52"),
+    ]
+)
+def test_scikit_learn_estimator_contract(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
+    check(estimator)
+
+
+class TestChoices:
+    def test_finds_the_order_and_predicts(self, data):
+        model = SalsaRegressor(random_state=0).fit(*data)
+        X, y = additive_truth(seed=1)
+        assert model.order_ == 2
+        assert model.score(X, y) > 0.95
+
+    @pytest.mark.parametrize("order", ["bisect", 2, np.int64(2), [1, 3], (2,), range(1, 4), np.array([1, 2])])
+    def test_order(self, data, order):
+        model = SalsaRegressor(order=order, random_state=0).fit(*data)
+        assert model.order_ in ([order] if np.isscalar(order) and order != "bisect" else range(1, 7))
+        assert model.search_.order == model.order_
+
+    def test_a_sequence_of_orders_is_tried_completely(self, data):
+        assert list(SalsaRegressor(order=[5, 1], random_state=0).fit(*data).search_.table["order"]) == [1, 5]
+
+    def test_alpha_candidates(self, data):
+        model = SalsaRegressor(alpha=[1e-3, 10.0], random_state=0).fit(*data)
+        assert model.alpha_ == 1e-3
+        assert all(len(r.path.alphas) == 2 for r in model.search_.results)
+
+    @pytest.mark.parametrize("interactions", ["up_to", "exact"])
+    @pytest.mark.parametrize("kernel", ["gaussian", "laplace", "matern32", "matern52"])
+    def test_is_ridge_with_the_stated_kernel(self, data, interactions, kernel):
+        """Predictions equal the bordered linear system with the kernel written out term by term."""
+        X, y = data
+        model = SalsaRegressor(order=3, alpha=0.2, interactions=interactions, kernel=kernel, bandwidth=2.0).fit(X, y)
+        h = 2.0 * X.std(axis=0, ddof=1) * len(X) ** -0.2
+        weights = [0, 0, 0, 1] if interactions == "exact" else [0, 1, 1, 1]
+        K = naive.additive_kernel(X, X, h, np.ones(6), weights, kernel)
+        coef, offset = naive.ridge(K, y[:, None], 0.2)
+        np.testing.assert_allclose(model.predict(X), (K @ coef + offset)[:, 0], rtol=1e-9)
+        np.testing.assert_allclose(model.bandwidth_, h)
+
+    def test_given_order_and_alpha_equal_the_search_that_ends_there(self, data):
+        searched = SalsaRegressor(random_state=0).fit(*data)
+        direct = SalsaRegressor(order=searched.order_, alpha=searched.alpha_).fit(*data)
+        np.testing.assert_array_equal(direct.predict(data[0]), searched.predict(data[0]))
+        assert "were given" in direct.search_.notes[0]
+
+    def test_bandwidth_array_and_relevance_array(self, data):
+        X, y = data
+        model = SalsaRegressor(bandwidth=np.full(6, 3.0), relevance=[1, 1, 1, 0, 0, 0], random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.bandwidth_, np.full(6, 3.0))
+        np.testing.assert_array_equal(model.relevance_, [1, 1, 1, 0, 0, 0])
+        changed = X.copy()
+        changed[:, 3:] = 100.0
+        np.testing.assert_array_equal(model.predict(X), model.predict(changed))
+
+    def test_relevant_features_alone_predict_better(self):
+        X, y = additive_truth(D=20)
+        X_test, y_test = additive_truth(D=20, seed=1)
+        equal = SalsaRegressor(random_state=0).fit(X, y).score(X_test, y_test)
+        known = SalsaRegressor(relevance=[1] * 3 + [0] * 17, random_state=0).fit(X, y).score(X_test, y_test)
+        assert known > equal
+
+    def test_categories_are_compared_for_equality_only(self):
+        rng = np.random.default_rng(0)
+        code = rng.integers(0, 6, 200)
+        X = np.column_stack([code, rng.uniform(size=200)])
+        y = np.array([5.0, -3, 0, 4, -5, 2])[code] + X[:, 1]
+        model = SalsaRegressor(categorical_features=[0], random_state=0).fit(X, y)
+        renamed = X.copy()
+        renamed[:, 0] = np.array([30.0, 7, 11, -4, 0.5, 99])[code]
+        again = SalsaRegressor(categorical_features=[True, False], random_state=0).fit(renamed, y)
+        np.testing.assert_allclose(model.predict(X), again.predict(renamed), rtol=1e-9)
+        assert model.score(X, y) > 0.999
+
+    def test_same_seed_same_bits_whatever_the_threads(self):
+        X, y = additive_truth(n=500, D=12)
+        models = [SalsaRegressor(random_state=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2, -1, None)]
+        for model in models[1:]:
+            assert model.alpha_ == models[0].alpha_
+            np.testing.assert_array_equal(model.expansion_.coef, models[0].expansion_.coef)
+            np.testing.assert_array_equal(model.predict(X), models[0].predict(X))
+
+    def test_same_bits_whatever_the_blas_threads(self):
+        from threadpoolctl import threadpool_limits
+
+        X, y = additive_truth(n=400)
+        fits = []
+        for limit in (1, 2):
+            with threadpool_limits(limit):
+                fits.append(SalsaRegressor(random_state=0).fit(X, y).expansion_.coef)
+        np.testing.assert_array_equal(*fits)
+
+    def test_verbose_reports_on_standard_error_only(self, data, capsys):
+        SalsaRegressor(random_state=0, verbose=1).fit(*data)
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert "order 1: error" in err
+        SalsaRegressor(random_state=0).fit(*data)
+        assert capsys.readouterr() == ("", "")
+
+
+class TestCrossValidation:
+    @pytest.mark.parametrize("cv", [3, LeaveOneOut(), ShuffleSplit(3, random_state=0), TimeSeriesSplit(4)])
+    def test_error_is_that_of_refits(self, data, cv):
+        """Also for splits that overlap or train on less than the rest."""
+        from sklearn.model_selection import KFold
+
+        X, y = data
+        model = SalsaRegressor(order=2, cv=cv, random_state=0).fit(X, y)
+        splits = KFold(3, shuffle=True, random_state=np.random.RandomState(0)) if cv == 3 else cv
+        losses = []
+        h, w = tuple(model.bandwidth_), [0, 1, 1]
+        K = naive.additive_kernel(X, X, h, np.ones(6), w, "gaussian")
+        for train, test in splits.split(X):
+            coef, offset = naive.ridge(K[np.ix_(train, train)], y[train][:, None], model.alpha_)
+            losses.append((y[test] - (K[np.ix_(test, train)] @ coef + offset)[:, 0]) ** 2)
+        assert model.search_.table["cv_error"].item() == pytest.approx(
+            np.concatenate(losses).mean() / y.var(), rel=1e-5
+        )
+
+    @pytest.mark.parametrize("cv", [1, 0, -3, True, "five", 2.5])
+    def test_refused(self, data, cv):
+        with pytest.raises(ValueError, match="cv"):
+            SalsaRegressor(cv=cv).fit(*data)
+
+    def test_training_and_test_rows_must_differ(self, data):
+        with pytest.raises(ValueError, match="trains on"):
+            SalsaRegressor(cv=[(np.arange(100), np.arange(50))]).fit(*data)
+
+
+class TestWeights:
+    @pytest.mark.parametrize(
+        "parameters", [{}, {"order": 2, "alpha": 0.1}, {"interactions": "exact", "kernel": "laplace"}]
+    )
+    def test_integers_are_repeated_rows_and_zero_is_removed(self, parameters):
+        X, y = additive_truth(n=60, D=4)
+        weight = np.random.default_rng(0).integers(0, 4, 60)
+        fold = np.arange(60) % 3
+        repeated = np.repeat(np.arange(60), weight)
+        weighted = SalsaRegressor(**parameters, cv=splits_of(fold)).fit(X, y, sample_weight=weight)
+        plain = SalsaRegressor(**parameters, cv=splits_of(fold[repeated])).fit(X[repeated], y[repeated])
+        np.testing.assert_allclose(weighted.predict(X), plain.predict(X), atol=1e-8, rtol=0)
+        assert weighted.order_ == plain.order_
+        np.testing.assert_allclose(weighted.alpha_, plain.alpha_)
+        if weighted.search_.results:
+            columns = ["cv_error", "standard_error", "degrees_of_freedom"]
+            np.testing.assert_allclose(weighted.search_.table[columns], plain.search_.table[columns], rtol=1e-5)
+
+    def test_equal_weights_of_one_change_nothing(self, data):
+        X, y = data
+        np.testing.assert_allclose(
+            SalsaRegressor(random_state=0).fit(X, y, sample_weight=np.ones(len(y))).predict(X),
+            SalsaRegressor(random_state=0).fit(X, y).predict(X),
+            rtol=1e-7,
+        )
+
+    @pytest.mark.parametrize("weight", [np.zeros(150), -np.ones(150), np.ones(3), np.full(150, np.nan)])
+    def test_refused(self, data, weight):
+        with pytest.raises(ValueError, match=r"weight|sample_weight|NaN"):
+            SalsaRegressor().fit(*data, sample_weight=weight)
+
+
+def splits_of(fold):
+    return [(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(3)]
+
+
+class TestInsideScikitLearn:
+    def test_pipeline_and_grid_search(self, data):
+        pipeline = make_pipeline(StandardScaler(), SalsaRegressor(order=2, random_state=0))
+        search = GridSearchCV(pipeline, {"salsaregressor__alpha": [1e-4, 10.0]}, cv=3).fit(*data)
+        assert search.best_params_ == {"salsaregressor__alpha": 1e-4}
+
+    def test_cross_val_predict(self, data):
+        X, y = data
+        assert np.corrcoef(cross_val_predict(SalsaRegressor(random_state=0), X, y, cv=3), y)[0, 1] > 0.9
+
+    def test_cross_val_score_in_processes(self, data):
+        scores = cross_val_score(SalsaRegressor(order=2, random_state=0), *data, cv=2, n_jobs=2)
+        np.testing.assert_array_equal(scores, cross_val_score(SalsaRegressor(order=2, random_state=0), *data, cv=2))
+
+    def test_clone_and_pickle(self, data):
+        model = SalsaRegressor(order=[1, 2], cv=4, random_state=1).fit(*data)
+        assert clone(model).get_params() == model.get_params()
+        again = pickle.loads(pickle.dumps(model))
+        np.testing.assert_array_equal(again.predict(data[0]), model.predict(data[0]))
+
+    def test_data_frames_keep_their_names(self, data):
+        X, y = data
+        frame = pd.DataFrame(X, columns=list("abcdef"))
+        model = SalsaRegressor(random_state=0).fit(frame, y)
+        assert list(model.feature_names_in_) == list("abcdef")
+        np.testing.assert_array_equal(model.predict(frame), SalsaRegressor(random_state=0).fit(X, y).predict(X))
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[list("bacdef")])
+
+    def test_many_outputs_share_one_kernel(self, data):
+        X, y = data
+        both = SalsaRegressor(order=2, alpha=0.01).fit(X, np.column_stack([y, 3 * y + 1]))
+        one = SalsaRegressor(order=2, alpha=0.01).fit(X, y)
+        np.testing.assert_allclose(both.predict(X)[:, 0], one.predict(X), rtol=1e-9)
+        np.testing.assert_allclose(both.predict(X)[:, 1], 3 * one.predict(X) + 1, rtol=1e-9)
+        assert SalsaRegressor(order=1, alpha=1.0).fit(X, y[:, None]).predict(X).shape == (len(y), 1)
+
+    def test_not_fitted(self, data, tmp_path):
+        with pytest.raises(NotFittedError):
+            SalsaRegressor().predict(data[0])
+        with pytest.raises(NotFittedError):
+            SalsaRegressor().save(tmp_path / "m.salsa")
+        assert not list(tmp_path.iterdir())
+
+
+class TestOrdinaryInputsThatBreakOthers:
+    """Each of these raised "not positive definite" or worse somewhere among our peers."""
+
+    @pytest.mark.parametrize("alpha", ["auto", 0.0, 1e-12])
+    def test_duplicate_rows_with_different_targets(self, data, alpha):
+        X, y = data
+        model = SalsaRegressor(alpha=alpha, random_state=0).fit(np.r_[X, X], np.r_[y, y + 1])
+        assert np.isfinite(model.predict(X)).all()
+
+    def test_all_rows_equal(self):
+        model = SalsaRegressor(random_state=0).fit(np.ones((20, 3)), np.arange(20.0))
+        np.testing.assert_allclose(model.predict(np.ones((2, 3))), 9.5)
+
+    def test_constant_column_changes_nothing_at_prediction(self, data):
+        X, y = data
+        X = np.column_stack([X, np.full(len(X), 7.0)])
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        moved = X.copy()
+        moved[:, -1] = -3.0
+        np.testing.assert_array_equal(model.predict(moved), model.predict(X))
+
+    @pytest.mark.parametrize("value", [0.0, 1e8, -3.5])
+    def test_constant_target(self, data, value):
+        model = SalsaRegressor(random_state=0).fit(data[0], np.full(150, value))
+        np.testing.assert_allclose(model.predict(data[0]), value, rtol=1e-9, atol=1e-12)
+
+    def test_a_single_row(self):
+        model = SalsaRegressor(random_state=0).fit([[1.0, 2.0]], [3.0])
+        np.testing.assert_allclose(model.predict([[5.0, 5.0]]), 3.0)
+
+    @pytest.mark.parametrize("n", [2, 3, 4])
+    def test_a_few_rows(self, n):
+        X, y = additive_truth(n=n)
+        assert np.isfinite(SalsaRegressor(random_state=0).fit(X, y).predict(X)).all()
+
+    def test_one_feature(self):
+        X, _ = additive_truth(D=3)
+        model = SalsaRegressor(random_state=0).fit(X[:, :1], np.sin(3 * X[:, 0]))
+        assert model.order_ == 1
+        assert model.score(X[:, :1], np.sin(3 * X[:, 0])) > 0.999
+
+    def test_more_features_than_rows(self):
+        X, y = additive_truth(n=20, D=60)
+        assert np.isfinite(SalsaRegressor(random_state=0).fit(X, y).predict(X)).all()
+
+    @pytest.mark.parametrize("scale", [1e-120, 1e-8, 1e8, 1e120])
+    def test_units_do_not_matter(self, data, scale):
+        X, y = data
+        model = SalsaRegressor(random_state=0).fit(X * scale, y)
+        np.testing.assert_allclose(
+            model.predict(X * scale), SalsaRegressor(random_state=0).fit(X, y).predict(X), atol=1e-6
+        )
+
+    def test_units_of_the_target_do_not_matter(self, data):
+        X, y = data
+        model = SalsaRegressor(random_state=0).fit(X, 1e6 * y + 1e7)
+        plain = SalsaRegressor(random_state=0).fit(X, y).predict(X)
+        np.testing.assert_allclose(model.predict(X), 1e6 * plain + 1e7, rtol=1e-6)
+
+    def test_all_relevances_zero_is_the_mean(self, data):
+        X, y = data
+        model = SalsaRegressor(relevance=np.zeros(6), random_state=0).fit(X, y)
+        np.testing.assert_allclose(model.predict(X), y.mean())
+
+    def test_far_outside_the_data_stays_finite(self, data):
+        model = SalsaRegressor(random_state=0).fit(*data)
+        assert np.isfinite(model.predict(np.full((3, 6), 1e300))).all()
+
+
+REFUSED = {
+    "order too large": ({"order": 7}, "1 to 6, the number of features"),
+    "order zero": ({"order": 0}, "1 to 6"),
+    "order not an integer": ({"order": 1.5}, "integer"),
+    "order a boolean": ({"order": True}, "integer"),
+    "order text": ({"order": "all"}, "bisect"),
+    "order empty": ({"order": []}, "order="),
+    "order candidate": ({"order": [1, 9]}, "order=9"),
+    "alpha negative": ({"alpha": -1.0}, "not negative"),
+    "alpha infinite": ({"alpha": np.inf}, "finite"),
+    "alpha nan": ({"alpha": float("nan")}, "finite"),
+    "alpha text": ({"alpha": "small"}, "alpha='small'"),
+    "alpha candidate": ({"alpha": [1.0, -1.0]}, "alpha=-1.0"),
+    "relevance text": ({"relevance": "some"}, "one per feature"),
+    "relevance length": ({"relevance": [1.0, 2.0]}, "array of 6 numbers"),
+    "relevance negative": ({"relevance": -np.ones(6)}, "not negative"),
+    "interactions": ({"interactions": "all"}, "'up_to', 'exact'"),
+    "kernel": ({"kernel": "rbf"}, "'gaussian'"),
+    "kernel equality": ({"kernel": "equality"}, "'gaussian'"),
+    "bandwidth text": ({"bandwidth": "wide"}, "rule_of_thumb"),
+    "bandwidth zero": ({"bandwidth": 0.0}, "positive"),
+    "bandwidth length": ({"bandwidth": [1.0]}, "array of 6 numbers"),
+    "bandwidth array": ({"bandwidth": np.zeros(6)}, "positive"),
+    "solver": ({"solver": "magic"}, "'auto', 'exact'"),
+    "rank": ({"rank": 10}, "leave it at None"),
+    "categories": ({"categorical_features": ["a"]}, "column numbers"),
+    "category outside": ({"categorical_features": [6]}, "outside 0..5"),
+    "memory": ({"memory_limit": "a lot"}, "4GB"),
+    "jobs": ({"n_jobs": 0}, "n_jobs=0"),
+}
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(("parameters", "message"), REFUSED.values(), ids=REFUSED)
+    def test_parameters(self, data, parameters, message):
+        with pytest.raises(ValueError, match=message.replace("..", r"\.\.")):
+            SalsaRegressor(**parameters).fit(*data)
+
+    @pytest.mark.parametrize(
+        ("X", "y", "message"),
+        [
+            (np.empty((0, 3)), np.empty(0), "0 sample"),
+            (np.empty((5, 0)), np.ones(5), "0 feature"),
+            (np.ones(5), np.ones(5), "1D array"),
+            (np.ones((2, 2, 2)), np.ones(2), "dim 3"),
+            ([["a", "b"], ["c", "d"]], [1.0, 2.0], "could not convert string to float"),
+            (np.ones((3, 2)) * 1j, np.ones(3), "Complex data"),
+            ([[1.0, np.inf], [2.0, 3.0]], [1.0, 2.0], "infinity"),
+            ([[1.0, np.nan], [2.0, 3.0]], [1.0, 2.0], "NaN"),
+            (np.ones((3, 2)), [1.0, np.nan, 2.0], "NaN"),
+            (np.ones((3, 2)), [1.0, np.inf, 2.0], "infinity"),
+            (np.ones((3, 2)), np.ones(4), "inconsistent numbers of samples"),
+            (np.ones((3, 2)), None, "y cannot be None|requires y"),
+        ],
+    )
+    def test_data(self, X, y, message):
+        with pytest.raises(ValueError, match=message):
+            SalsaRegressor().fit(X, y)
+
+    def test_prediction(self, data):
+        model = SalsaRegressor(order=1, alpha=1.0).fit(*data)
+        with pytest.raises(ValueError, match="5 features"):
+            model.predict(np.ones((2, 5)))
+        with pytest.raises(ValueError, match="NaN"):
+            model.predict(np.full((2, 6), np.nan))
+
+    def test_memory_is_refused_before_it_is_taken(self):
+        X = np.zeros((50_000, 2))
+        with pytest.raises(MemoryError, match=r"needs about 100 GB, the limit is 2 GB.*sample of the rows"):
+            SalsaRegressor(memory_limit="2GB").fit(X, X[:, 0])
+        assert exact_bytes(50_000) == 100_000_000_000
