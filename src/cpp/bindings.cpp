@@ -73,12 +73,12 @@ salsa::Feature make_feature(int code, double relevance, double bandwidth) {
     require(bandwidth >= 1e-150, "bandwidth: every value must be at least 1e-150");  // its square must not vanish
     require(std::isfinite(relevance), "relevance: every value must be finite");
     const auto base = static_cast<salsa::Base>(code);
-    const double log2e = 1.44269504088896340736, inf = std::numeric_limits<double>::infinity();
+    const double log2e = 1.44269504088896340736, largest = std::numeric_limits<double>::max();
     double rate = log2e / bandwidth;
     if (base == salsa::Base::gaussian) rate = log2e / 2 / (bandwidth * bandwidth);
     if (base == salsa::Base::matern32) rate = std::sqrt(3.0) * log2e / bandwidth;
     if (base == salsa::Base::matern52) rate = std::sqrt(5.0) * log2e / bandwidth;
-    const double reach = rate > 0 ? salsa::log2_floor / rate : inf;
+    const double reach = rate > 0 ? std::min(salsa::log2_floor / rate, largest) : largest;  // finite: 0 times it is 0
     return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach};
 }
 

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -41,6 +43,8 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 
 def main() -> None:
     """Run the command line. What a user can mend ends in one line on standard error and exit code 2."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         status = app(standalone_mode=False)
         sys.stdout.flush()
@@ -56,6 +60,11 @@ def main() -> None:
     if status == INTERRUPTED:
         _fail("interrupted", INTERRUPTED)
     sys.exit(status)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Before Python 3.12 its own handler raises a bare class, which pandas' reader takes for an unreadable file."""
+    raise KeyboardInterrupt
 
 
 def _fail(message: str, status: int = 2) -> NoReturn:
@@ -160,9 +169,10 @@ def predict(
     if out is not None:
         _show(_predict_file(model, data, out), _print_written, as_json)
         return
+    from salsa import load
     from salsa.tables import write_chunks
 
-    chunks = _predictions(_load(model), data)
+    chunks = _predictions(load(model), data)
     if as_json:
         values = [row if len(row) > 1 else row[0] for chunk in chunks for row in chunk.to_numpy().tolist()]
         print(json.dumps({"rows": len(values), "predictions": values}))
@@ -225,10 +235,9 @@ def table1(
         for method in _chosen("method", methods, METHODS)
     ]
     rows = []
-    with _progress() as progress:
-        task = progress.add_task("")
+    with _progress("Table 1") as say:
         for number, (dataset, method) in enumerate(pairs, start=1):
-            progress.update(task, description=f"{number} of {len(pairs)}: {dataset}, {method}")
+            say(f"{number} of {len(pairs)}: {dataset}, {method}")
             rows.append(run(dataset, method, protocol))
     _show(rows, _print_rows, as_json)
 
@@ -259,8 +268,7 @@ def _fit_file(
 
     check_output(out, data)
     X, y, weight = _training_columns(data, target, weights, list(drop))
-    with _progress() as progress:
-        progress.add_task(f"Fitting {len(X)} rows, {X.shape[1]} features", total=None)
+    with _progress(f"Fitting {len(X)} rows, {X.shape[1]} features"):
         model.fit(X, y, weight)
     model.save(out.resolve())
     return {"rows": len(X), "features": list(X.columns), "target": target, **_choices(model), "model": str(out)}
@@ -300,22 +308,14 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
     }
 
 
-def _load(path: str) -> "SalsaRegressor":
-    from salsa import load
-    from salsa.tables import named_errors
-
-    with named_errors(path):
-        return load(path)
-
-
 def _predict_file(model: str, data: str, out: Path) -> dict[str, Any]:
     """Predict chunk by chunk into a file; what there is to tell."""
+    from salsa import load
     from salsa.tables import check_output, write_table
 
     check_output(out, data, model)
-    chunks = _predictions(_load(model), data)
-    with _progress() as progress:
-        progress.add_task("Predicting", total=None)
+    chunks = _predictions(load(model), data)
+    with _progress("Predicting"):
         rows = write_table(chunks, out)
     return {"rows": rows, "out": str(out)}
 
@@ -324,9 +324,9 @@ def _predictions(model: "SalsaRegressor", data: str) -> Iterator["pd.DataFrame"]
     """Chunk by chunk: a column `prediction`, or `prediction_0`, ... of several outputs."""
     import pandas as pd
 
-    from salsa.tables import read_chunks
+    from salsa.tables import CHUNK_ROWS, read_chunks
 
-    for table in read_chunks(data):
+    for table in read_chunks(data, CHUNK_ROWS):
         values = model.predict(_features(model, table, data)).reshape(len(table), -1)
         names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{j}" for j in range(values.shape[1])]
         yield pd.DataFrame(values, columns=names)
@@ -433,10 +433,16 @@ def _report(summary: dict[str, Any], picture: str | None) -> str:
     )
 
 
-def _progress() -> Progress:
-    """A line that says what is going on, only where someone is watching."""
+@contextmanager
+def _progress(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what is going on, only where someone is watching; the function that comes changes the text."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(text, total=None)
+        yield lambda text: progress.update(task, description=text)
 
 
 def _show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:

@@ -24,12 +24,12 @@ STDIN = "-"
 
 def read_table(source: str) -> pd.DataFrame:
     """The whole table; rows are numbered from 0."""
-    return pd.concat(read_chunks(source))
+    return pd.concat(read_chunks(source, CHUNK_ROWS))
 
 
-def read_chunks(source: str, rows: int = CHUNK_ROWS) -> Iterator[pd.DataFrame]:
+def read_chunks(source: str, rows: int) -> Iterator[pd.DataFrame]:
     """The table in pieces of so many rows, numbered throughout from 0."""
-    with named_errors(source), _opened(source) as file:
+    with _named_errors(source), _opened(source) as file:
         options: dict[str, Any] = {"sep": _separator(source), "skipinitialspace": True, "low_memory": False}
         for chunk in pd.read_csv(file, chunksize=rows, **options):
             if not isinstance(chunk.index, pd.RangeIndex):
@@ -37,19 +37,6 @@ def read_chunks(source: str, rows: int = CHUNK_ROWS) -> Iterator[pd.DataFrame]:
             if chunk.empty:
                 raise ValueError(f"{title(source)} has a header but no rows")
             yield chunk
-
-
-@contextmanager
-def named_errors(source: str) -> Iterator[None]:
-    """What is wrong with the contents of a file, as a ValueError that names the file."""
-    try:
-        yield
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{title(source)} is empty") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
-    except (pd.errors.ParserError, gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise ValueError(f"{title(source)} cannot be read: {error}") from error
 
 
 def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> None:
@@ -116,6 +103,19 @@ def replacing(path: Path) -> Iterator[IO[str]]:
 def title(source: str) -> str:
     """The source as messages call it."""
     return "standard input" if source == STDIN else source
+
+
+@contextmanager
+def _named_errors(source: str) -> Iterator[None]:
+    """What is wrong with the contents of a file, as a ValueError that names the file."""
+    try:
+        yield
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{title(source)} is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
+    except (pd.errors.ParserError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{title(source)} cannot be read: {error}") from error
 
 
 def _opened(source: str) -> Any:
