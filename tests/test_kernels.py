@@ -412,7 +412,7 @@ REFUSED = {
     "zero bandwidth": ({"bandwidth": [0.0, 1.0]}, "bandwidth must be positive"),
     "negative bandwidth": ({"bandwidth": [1.0, -1.0]}, "bandwidth must be positive"),
     "NaN bandwidth": ({"bandwidth": [np.nan, 1.0]}, "bandwidth must be positive"),
-    "bandwidth whose square vanishes": ({"bandwidth": [1e-160, 1.0]}, "at least 1e-150"),
+    "bandwidth whose square vanishes": ({"bandwidth": [1e-160, 1.0]}, "between 1e-150"),
     "negative relevance": ({"relevance": [-0.1, 1.0]}, "relevance must be finite and not negative"),
     "NaN relevance": ({"relevance": [np.nan, 1.0]}, "relevance must be finite and not negative"),
     "infinite relevance": ({"relevance": [np.inf, 1.0]}, "relevance must be finite and not negative"),

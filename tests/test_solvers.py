@@ -17,6 +17,7 @@ from salsa.solvers import (
     held_out,
     solve_once,
 )
+from salsa.solvers.factor import _pivoted_cholesky
 from salsa.solvers.linalg import solve_positive, symmetric_eigen
 from salsa.solvers.ridge import _FoldBlocks, _FoldGrams, _LeaveOneOut
 
@@ -374,6 +375,7 @@ def test_both_routes_to_the_factor(low, weight, intercept):
     kernel = AdditiveKernel([5.0, 5.0] if low else [0.01, 0.01], [1.0, 1.0], [0.0, 1.0] if low else [0.0, 0.0, 1.0])
     factor = exact_factor(kernel(X), weight, intercept=intercept)
     assert_is_factor(factor, kernel(X), weight, intercept=intercept)
+    assert (_pivoted_cholesky(weighted_centred(kernel(X), weight, intercept=intercept)) is not None) == low
     if low:
         assert 10 < len(factor.l) < 60
     else:

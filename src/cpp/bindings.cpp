@@ -70,7 +70,8 @@ int max_threads() {
 
 salsa::Feature make_feature(int code, double relevance, double bandwidth) {
     require(code >= 0 && code < salsa::n_bases, "base: codes run from 0 to 4");
-    require(bandwidth >= 1e-150, "bandwidth: every value must be at least 1e-150");  // its square must not vanish
+    require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
+            "bandwidth: every value must lie between 1e-150 and 1e150, or be infinite");  // its square must be a double
     require(std::isfinite(relevance), "relevance: every value must be finite");
     const auto base = static_cast<salsa::Base>(code);
     const double log2e = 1.44269504088896340736, largest = std::numeric_limits<double>::max();

@@ -67,18 +67,22 @@ class AdditiveKernel:
             raise ValueError(
                 f"order_weights has {d + 1} values: give those of orders 0..d, 1 <= d <= {D}, the number of features"
             )
-        if not (self.bandwidth >= 1e-150).all():  # also catches NaN
-            raise ValueError(
-                "bandwidth must be positive (at least 1e-150; infinity makes a feature's base kernel constant)"
-            )
+        h = self.bandwidth
+        if not ((h >= 1e-150) & ((h <= 1e150) | np.isinf(h))).all():  # also catches NaN
+            limits = "between 1e-150 and 1e150, or infinite for a base kernel that is constant"
+            raise ValueError(f"bandwidth must be positive, {limits}; rescale a feature whose values are beyond that")
         for name in ("relevance", "order_weights"):
             if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be finite and not negative")
         _base_codes(self.base, D)
-        if not np.isfinite(self._diagonal_value):
+        if not (np.isfinite(self._diagonal_value) and self._normaliser.all()):
             raise ValueError(
                 f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances"
             )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles are built anew, so that they are checked and immutable too."""
+        return AdditiveKernel, (self.bandwidth, self.relevance, self.order_weights, self.base)
 
     @property
     def n_features(self) -> int:
@@ -107,13 +111,15 @@ class AdditiveKernel:
         """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
         X, Z = self._check(X), self._check(Z)
         V = np.ascontiguousarray(V, dtype=np.float64)
-        columns = V.reshape(len(Z), -1)
+        columns = V[:, None] if V.ndim == 1 else V
+        if len(columns) != len(Z):
+            raise ValueError(f"V has {len(columns)} rows, Z has {len(Z)}: give one row of V per row of Z")
         if (active := self._active) is None:
             out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
         else:
             threads = _threads(n_threads, len(X), len(Z), self.n_features)
             out = _core.product(active.columns(X), active.columns(Z), columns, *active.arguments, threads)
-        return out.reshape(len(X), *V.shape[1:])
+        return out[:, 0] if V.ndim == 1 else out
 
     def diagonal(self, X: Any) -> Floats:
         """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m) for all rows, as every base kernel is 1 at distance zero."""
@@ -186,11 +192,12 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
     X = check_array(X, dtype=np.float64, input_name="X")
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, w = X[w > 0], w[w > 0]
-    n = w.sum()
+    n, constant = w.sum(), X.max(axis=0) == X.min(axis=0)
+    unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # squares of very large or small numbers have no float64
+    X = X / unit
     # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
     variance = w @ (X - w @ X / n) ** 2 / max(n - 1, n / 2)
-    constant = X.max(axis=0) == X.min(axis=0)
-    return np.where(constant, np.inf, c * np.sqrt(variance) * n**-0.2)
+    return np.where(constant, np.inf, c * unit * np.sqrt(variance) * n**-0.2)
 
 
 def _binomials(D: int, d: int) -> Floats:

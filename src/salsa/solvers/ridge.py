@@ -93,11 +93,12 @@ def held_out(factor: Factor, Y: Floats, folds: Sequence[Fold], n_alphas: int = 3
 def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
     y = factor.project(Y)
     Qy = factor.Q.T @ y
+    c: Floats = factor.Q @ (Qy / (factor.l + alpha)[:, None])
+    if factor.spans_everything:
+        return c
     rest = y - factor.Q @ Qy
-    rest -= factor.Q @ (
-        factor.Q.T @ rest
-    )  # once more: what rounding left of Q in here would be multiplied by 1 / alpha
-    return factor.Q @ (Qy / (factor.l + alpha)[:, None]) + rest / alpha
+    rest -= factor.Q @ (factor.Q.T @ rest)  # again: what rounding left of Q in here would be multiplied by 1 / alpha
+    return c + rest / alpha
 
 
 def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
@@ -140,7 +141,7 @@ class _FoldBlocks:
 
     def _residual(self, B: Rows, shrunk: Floats, c: Floats, alpha: float) -> Floats:
         """alpha G_BB = I - u_B u_B' - Q_B diag(l / (l + alpha)) Q_B'"""
-        G = dsyrk(-1.0, shrunk, trans=1, lower=1)  # only the lower triangle is filled, and read
+        G = dsyrk(-1.0, shrunk, trans=1, lower=1) if len(shrunk) else np.zeros((len(B), len(B)))  # lower triangle only
         G.flat[:: len(B) + 1] += 1.0
         G -= np.outer(self.u[B], self.u[B])
         r, _ = solve_positive(G, alpha * c[B])
