@@ -31,7 +31,7 @@ class Factor:
     def spans_everything(self) -> bool:
         """Whether Q and the intercept's direction are a basis of all of R^n."""
         n, r = self.Q.shape
-        return r + (self.kernel_mean is not None) == n
+        return bool(r + (self.kernel_mean is not None) == n)
 
     @property
     def intercept_direction(self) -> Floats | None:
