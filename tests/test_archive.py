@@ -154,6 +154,12 @@ class TestWriting:
         with pytest.raises(FileNotFoundError):
             model.save(tmp_path / "nowhere" / "m.salsa")
 
+    def test_replaces_nothing_but_files(self, model, tmp_path):
+        (tmp_path / "folder").mkdir()
+        with pytest.raises(ValueError, match="not a file"):
+            model.save(tmp_path / "folder")
+        assert [p.name for p in tmp_path.iterdir()] == ["folder"]
+
     def test_has_ordinary_permissions(self, path):
         path.with_name("other").touch()
         assert path.stat().st_mode == path.with_name("other").stat().st_mode

@@ -3,6 +3,8 @@
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +53,13 @@ def test_every_parameter_and_attribute_is_documented():
 
 def test_version_is_a_release_number():
     assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+)?", salsa.__version__)
+
+
+def test_importing_salsa_is_quick_until_a_name_is_used():
+    code = (
+        "import sys, salsa; assert 'sklearn' not in sys.modules; salsa.SalsaRegressor; assert 'sklearn' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert set(dir(salsa)) == set(salsa.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'Salsa'"):
+        _ = salsa.Salsa

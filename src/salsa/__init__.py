@@ -1,9 +1,13 @@
 """Accurate, smooth and readable regression on tables: additive kernels of any interaction order."""
 
-from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
-from salsa.regressor import SalsaRegressor, load
-from salsa.selection import OrderSearch
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from salsa.expansion import KernelExpansion
+    from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
+    from salsa.regressor import SalsaRegressor, load
+    from salsa.selection import OrderSearch
 
 __version__ = "0.1.0.dev0"
 
@@ -16,3 +20,23 @@ __all__ = [
     "load",
     "rule_of_thumb_bandwidth",
 ]
+
+_HOMES = {
+    "AdditiveKernel": "salsa.kernels",
+    "KernelExpansion": "salsa.expansion",
+    "OrderSearch": "salsa.selection",
+    "SalsaRegressor": "salsa.regressor",
+    "load": "salsa.regressor",
+    "rule_of_thumb_bandwidth": "salsa.kernels",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names are imported when first used: `salsa --help` should not wait for SciPy and scikit-learn."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'salsa' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -29,6 +29,8 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
     checksums = {name: hashlib.sha256(blob).hexdigest() for name, blob in blobs.items()}
     text = json.dumps({"format": FORMAT, "version": VERSION, "checksums": checksums, **header}, allow_nan=False)
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is not a file and would be replaced: choose another name")
     descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -107,7 +107,7 @@ class OrderSearch:
         ax.plot(best["order"], best["cv_error"], "D", color="C1", ms=9, zorder=3, label=f"chosen: order {self.order}")
         ax.set(xlabel="interaction order d", ylabel="cross-validation error / variance")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.legend(frameon=False)
+        ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)  # above: never on the data
         return ax
 
 
