@@ -159,8 +159,9 @@ Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& ba
 
 std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Matrix>& Z, const Matrix& G, const Codes& base,
                                          const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
-                                         const std::optional<std::string>& simd) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+                                         const std::optional<std::string>& simd, bool all_orders) {
+    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+    if (all_orders) call.kernel.lowest = 0;
     require(G.shape(0) == call.n() && G.shape(1) == call.m(), "G: one value per pair of rows of X and Z is needed");
     const size_t D = size_t(call.kernel.D), d = size_t(call.kernel.d);
     auto sums = allocate(2 * D + d + 1);
@@ -194,5 +195,6 @@ NB_MODULE(_core, module) {
                "K(X, Z) V (n, q) without forming K.");
     module.def("gradient", &gradient, "X"_a.noconvert(), "Z"_a.noconvert().none(), "G"_a.noconvert(), "base"_a.noconvert(),
                "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
-               "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,).");
+               "all_orders"_a = true, "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
+               "below the smallest order with a weight, which costs less.");
 }

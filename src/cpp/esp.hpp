@@ -81,6 +81,13 @@ void tile_small(const Kernel& kernel, const double* x, const double* z, double* 
     }
 }
 
+// Orders that matter once `seen` features are in: they exist, and they can still reach an order with a weight.
+struct Range { int low, high; };
+inline Range orders_after(const Kernel& kernel, int seen) {
+    const int needed = kernel.lowest - (kernel.D - seen);
+    return {needed > 0 ? needed : 0, seen < kernel.d ? seen : kernel.d};
+}
+
 // The same for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
 //     e_m <- e_m + (s_1 + s_2) e_{m-1} + s_1 s_2 e_{m-2},
 // and only the orders that exist (m <= features seen) and can still reach `lowest` (m >= lowest - features to come).
@@ -94,8 +101,8 @@ inline void tile_any(const Kernel& kernel, const double* x, const double* z, dou
         const int seen = two ? j + 2 : D;
         scaled_base(kernel.feature[j], x[j], z + j * panel_width, s);
         if (two) scaled_base(kernel.feature[j + 1], x[j + 1], z + (j + 1) * panel_width, t);
-        const int high = seen < d ? seen : d;
-        const int low = kernel.lowest - (D - seen) > 1 ? kernel.lowest - (D - seen) : 1;
+        const Range range = orders_after(kernel, seen);
+        const int high = range.high, low = range.low > 1 ? range.low : 1;
         for (int p = 0; p < packs; ++p) {
             const Pack sum = two ? s[p] + t[p] : s[p];
             const Pack product = two ? s[p] * t[p] : Pack(0.0);
@@ -148,13 +155,14 @@ inline void orders(const Kernel& kernel, const double* x, const double* panel, d
 inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
 
 // Adjoint of the recursion for one pack of columns. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
-//     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending).
-// scratch: e (D+1, d+1) before each feature, u (d+1), and s, k, slope (D), in packs.
+//     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending),
+// over the orders that matter. scratch: e (D+1, d+1) before each feature, u (d+2), and s, k, slope (D), in packs.
 inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
     constexpr int w = Pack::width;
     const int D = kernel.D, d = kernel.d;
-    double *e = scratch, *u = e + (D + 1L) * (d + 1L) * w, *s = u + (d + 1L) * w, *k = s + long(D) * w, *slope = k + long(D) * w;
-    for (int m = 0; m <= d; ++m) Pack(m == 0 ? 1.0 : 0.0).store(e + m * w);
+    const long row = (d + 1L) * w;
+    double *e = scratch, *u = e + (D + 1L) * row, *s = u + row + w, *k = s + long(D) * w, *slope = k + long(D) * w;
+    Pack(1.0).store(e);
     for (int j = 0; j < D; ++j) {
         const Feature& f = kernel.feature[j];
         const Pack t = Pack(x[j]) - Pack::load(z + j * panel_width);
@@ -165,34 +173,33 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
         });
         const Pack scaled = Pack(f.relevance) * value;
         value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
-        const double* before = e + j * (d + 1L) * w;
-        double* after = e + (j + 1L) * (d + 1L) * w;
-        Pack lower = Pack::load(before);
-        lower.store(after);
-        for (int m = 1; m <= d; ++m) {
+        double *before = e + j * row, *after = before + row;
+        const Range m_after = orders_after(kernel, j + 1);
+        if (j < d) Pack(0.0).store(before + (j + 1) * w);  // e_{j+1} of j features
+        for (int m = m_after.low; m <= m_after.high; ++m) {
             const Pack old = Pack::load(before + m * w);
-            fma(scaled, lower, old).store(after + m * w);
-            lower = old;
+            (m ? fma(scaled, Pack::load(before + (m - 1) * w), old) : old).store(after + m * w);
         }
     }
-    const double* last = e + D * (d + 1L) * w;
+    const double* last = e + D * row;
     for (int m = 0; m <= d; ++m) {
         (g * Pack(kernel.weight[m])).store(u + m * w);
-        add_to(sum.weight + m * panel_width, g * Pack::load(last + m * w));
+        if (m >= kernel.lowest) add_to(sum.weight + m * panel_width, g * Pack::load(last + m * w));
     }
+    Pack(0.0).store(u + (d + 1) * w);
     for (int j = D - 1; j >= 0; --j) {
-        const Feature& f = kernel.feature[j];
         const Pack scaled = Pack::load(s + j * w);
-        const double* before = e + j * (d + 1L) * w;
-        Pack ds(0.0), here = Pack::load(u);
-        for (int m = 1; m <= d; ++m) {
-            const Pack next = Pack::load(u + m * w);
-            ds = fma(next, Pack::load(before + (m - 1) * w), ds);
-            fma(scaled, next, here).store(u + (m - 1) * w);
+        const double* before = e + j * row;
+        const Range m_before = orders_after(kernel, j);
+        Pack ds(0.0), here = Pack::load(u + m_before.low * w);
+        for (int m = m_before.low; m <= m_before.high; ++m) {
+            const Pack next = Pack::load(u + (m + 1) * w);
+            ds = fma(next, Pack::load(before + m * w), ds);
+            fma(scaled, next, here).store(u + m * w);
             here = next;
         }
         add_to(sum.relevance + j * panel_width, ds * Pack::load(k + j * w));
-        add_to(sum.log_bandwidth + j * panel_width, ds * Pack(f.relevance) * Pack::load(slope + j * w));
+        add_to(sum.log_bandwidth + j * panel_width, ds * Pack(kernel.feature[j].relevance) * Pack::load(slope + j * w));
     }
 }
 

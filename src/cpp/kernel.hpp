@@ -44,7 +44,7 @@ struct Sweeps {
 };
 
 constexpr long scratch_values(int d) { return (d + 1L) * panel_width; }
-constexpr long scratch_adjoint(int D, int d) { return ((D + 2L) * (d + 1L) + 3L * D) * panel_width; }
+constexpr long scratch_adjoint(int D, int d) { return ((D + 2L) * (d + 1L) + 1L + 3L * D) * panel_width; }
 
 namespace portable { extern const Sweeps sweeps; }
 #ifdef SALSA_X86

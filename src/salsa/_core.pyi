@@ -44,4 +44,5 @@ def gradient(
     weights: NDArray[float64],
     n_threads: int = 1,
     simd: str | None = None,
+    all_orders: bool = True,
 ) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...  # (D,), (D,), (d+1,)

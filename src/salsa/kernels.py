@@ -125,13 +125,19 @@ class AdditiveKernel:
         """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m) for all rows, as every base kernel is 1 at distance zero."""
         return np.full(len(self._check(X)), self._diagonal_value)
 
-    def gradient(self, X: Any, G: Any, Z: Any = None, *, n_threads: int | None = None) -> KernelGradient:
-        """G = dL/dK (n, m) -> derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them."""
+    def gradient(
+        self, X: Any, G: Any, Z: Any = None, *, all_orders: bool = True, n_threads: int | None = None
+    ) -> KernelGradient:
+        """G = dL/dK (n, m) -> derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them.
+
+        Only G + G' matters where Z is None. Without all_orders the derivatives of order weights below the smallest
+        positive one are left at 0; a kernel of order D alone then costs O(D) per pair.
+        """
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
         weights = self.order_weights * self._normaliser
-        relevance, log_bandwidth, e = _core.gradient(X, Z, G, *self._arguments(weights), threads)
+        relevance, log_bandwidth, e = _core.gradient(X, Z, G, *self._arguments(weights), threads, None, all_orders)
         return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self._normaliser)
 
     @property
