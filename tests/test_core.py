@@ -334,6 +334,26 @@ def test_gradient_of_features_without_relevance(simd):
     np.testing.assert_array_equal(ours[1][[1, 4]], 0.0)
 
 
+@every_level
+@pytest.mark.parametrize("all_orders", [True, False])
+def test_gradient_for_every_pattern_of_weights(all_orders, simd):
+    """Orders below the smallest with a weight may be left out, at no cost to the other derivatives."""
+    rng = np.random.default_rng(12)
+    D = 6
+    X, Z, G = points(rng, 3, D), points(rng, 33, D), rng.normal(size=(3, 33))
+    bandwidth, relevance = parameters(rng, D)
+    orders = [naive_gradient(X, Z, G, cycled(D), bandwidth, relevance, np.eye(D + 1)[m]) for m in range(D + 1)]
+    for d in range(1, D + 1):
+        for weights in weight_patterns(rng, d):
+            arguments = codes(cycled(D)), bandwidth, relevance, weights
+            in_relevance, in_bandwidth, in_weights = _core.gradient(X, Z, G, *arguments, 1, simd, all_orders)
+            expected = [sum(w * orders[m][part] for m, w in enumerate(weights)) for part in (0, 1)]
+            assert_gradients_close((in_relevance, in_bandwidth), expected)
+            lowest = 0 if all_orders else min(np.flatnonzero(weights), default=d)
+            np.testing.assert_allclose(in_weights[lowest:], orders[0][2][lowest : d + 1], rtol=1e-11)
+            np.testing.assert_array_equal(in_weights[:lowest], 0.0)
+
+
 def test_gradient_of_orders_without_weight():
     """The derivative in w_m is the sum of G e_m, whatever w_m is."""
     rng = np.random.default_rng(6)
@@ -519,6 +539,7 @@ WRONG_VALUES = {
     "bandwidth NaN": {"bandwidth": np.array([np.nan, 1.0, 1.0])},
     "bandwidth minus infinity": {"bandwidth": np.array([-np.inf, 1.0, 1.0])},
     "bandwidth whose square vanishes": {"bandwidth": np.array([1e-160, 1.0, 1.0])},
+    "bandwidth whose square overflows": {"bandwidth": np.array([1e160, 1.0, 1.0])},
     "relevance too short": {"relevance": np.ones(2)},
     "relevance too long": {"relevance": np.ones(4)},
     "relevance NaN": {"relevance": np.array([1.0, np.nan, 1.0])},

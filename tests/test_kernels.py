@@ -245,6 +245,22 @@ def assert_gradient_close(kernel, X, G, Z):
         np.testing.assert_allclose(getattr(ours, name), expected, rtol=1e-7, atol=1e-8 * scale, err_msg=name)
 
 
+@settings(deadline=None)
+@given(st.data())
+def test_gradient_may_leave_out_orders_below_those_with_weight(data):
+    kernel = data.draw(kernels())
+    lowest = data.draw(st.integers(0, kernel.order))
+    weights = np.where(np.arange(kernel.order + 1) < lowest, 0.0, 0.5 + kernel.order_weights)
+    kernel = replace(kernel, order_weights=weights)
+    X = data.draw(rows(kernel.n_features))
+    G = np.random.default_rng(0).normal(size=(len(X), len(X)))
+    every, some = (kernel.gradient(X, G, all_orders=all_orders) for all_orders in (True, False))
+    np.testing.assert_allclose(some.relevance, every.relevance, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(some.bandwidth, every.bandwidth, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(some.order_weights[lowest:], every.order_weights[lowest:], rtol=1e-12)
+    np.testing.assert_array_equal(some.order_weights[:lowest], 0.0)
+
+
 # --- ordinary cases -----------------------------------------------------------------------------------
 
 
@@ -412,7 +428,8 @@ REFUSED = {
     "zero bandwidth": ({"bandwidth": [0.0, 1.0]}, "bandwidth must be positive"),
     "negative bandwidth": ({"bandwidth": [1.0, -1.0]}, "bandwidth must be positive"),
     "NaN bandwidth": ({"bandwidth": [np.nan, 1.0]}, "bandwidth must be positive"),
-    "bandwidth whose square vanishes": ({"bandwidth": [1e-160, 1.0]}, "between 1e-150"),
+    "bandwidth whose square vanishes": ({"bandwidth": [1e-160, 1.0]}, "between 1e-150 and 1e150"),
+    "bandwidth whose square overflows": ({"bandwidth": [1e160, 1.0]}, "between 1e-150 and 1e150"),
     "negative relevance": ({"relevance": [-0.1, 1.0]}, "relevance must be finite and not negative"),
     "NaN relevance": ({"relevance": [np.nan, 1.0]}, "relevance must be finite and not negative"),
     "infinite relevance": ({"relevance": [np.inf, 1.0]}, "relevance must be finite and not negative"),
@@ -493,7 +510,7 @@ def test_vectors_of_another_length_are_refused(relevance):
     kernel = AdditiveKernel([1.0, 1.0], relevance, [0.0, 1.0, 1.0])
     X, Z = np.ones((3, 2)), np.ones((4, 2))
     for V in (np.ones(3), np.ones((5, 2)), np.ones((2, 2)), np.ones(8)):
-        with pytest.raises(ValueError):  # noqa: PT011
+        with pytest.raises(ValueError, match="one row of V per row of Z"):
             kernel.product(X, Z, V)
     for G in (np.ones((3, 4)), np.ones((4, 4))):
         with pytest.raises(ValueError, match="G"):

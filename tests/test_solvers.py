@@ -236,6 +236,14 @@ def test_coefficients_solve_the_full_system(problem, alpha):
     assert_solves(problem, alpha, *coefficients(problem.factor(), problem.Y, alpha))
 
 
+every_solver = pytest.mark.parametrize(
+    "solve",
+    [
+        lambda problem, alpha: coefficients(problem.factor(), problem.Y, alpha),
+        lambda problem, alpha: solve_once(problem.K, problem.Y, alpha, problem.weight)[:2],
+    ],
+    ids=["coefficients", "solve_once"],
+)
 WITH_INTERCEPT = {name: problem for name, problem in PROBLEMS.items() if problem.intercept}
 
 
@@ -249,14 +257,7 @@ def test_solve_once_solves_the_full_system(problem, alpha):
 
 @pytest.mark.parametrize("name", ["fewer rows than features", "rough kernel"])
 @pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-4])
-@pytest.mark.parametrize(
-    "solve",
-    [
-        lambda problem, alpha: coefficients(problem.factor(), problem.Y, alpha),
-        lambda problem, alpha: solve_once(problem.K, problem.Y, alpha)[:2],
-    ],
-    ids=["coefficients", "solve_once"],
-)
+@every_solver
 def test_tiny_alpha_costs_no_digits_where_the_kernel_is_well_conditioned(name, alpha, solve):
     problem = PROBLEMS[name]
     assert np.linalg.cond(problem.K) < 50
@@ -265,6 +266,21 @@ def test_tiny_alpha_costs_no_digits_where_the_kernel_is_well_conditioned(name, a
     np.testing.assert_allclose(coef, expected_coef, rtol=0, atol=1e-12)
     np.testing.assert_allclose(offset, expected_offset, rtol=0, atol=1e-12)
     np.testing.assert_allclose(coef.sum(axis=0), 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-4])
+@every_solver
+def test_a_duplicate_row_costs_no_digits_either(alpha, solve):
+    """A row twice with the same target is one row of weight 2: as well conditioned as without it."""
+    distinct = PROBLEMS["rough kernel"]
+    rows = np.append(np.arange(24), 23)
+    problem = replace(distinct, X=distinct.X[rows], Y=distinct.Y[rows])
+    new = np.random.default_rng(3).normal(size=(9, 3))
+    expected_coef, expected_offset = naive.ridge(distinct.K, distinct.Y, alpha, np.append(np.ones(23), 2.0))
+    coef, offset = solve(problem, alpha)
+    expected = distinct.kernel(new, distinct.X) @ expected_coef + expected_offset
+    np.testing.assert_allclose(problem.kernel(new, problem.X) @ coef + offset, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(offset, expected_offset, rtol=0, atol=1e-12)
 
 
 def test_a_tiny_alpha_interpolates_and_a_huge_one_gives_the_weighted_mean():
@@ -283,22 +299,17 @@ def test_solve_once_says_when_the_matrix_needed_help():
     assert np.isfinite(offset).all()
 
 
-@pytest.mark.parametrize("solver", ["coefficients", "solve_once"])
-def test_integer_weights_are_repeated_rows(solver):
+@every_solver
+def test_integer_weights_are_repeated_rows(solve):
     repeats = np.array([1, 3, 2, 1, 5, 2])
-    rng = np.random.default_rng(1)
-    X, Y = rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
-    kernel = AdditiveKernel([1.0, 2.0], [1.0, 1.0], [0.0, 1.0, 1.0])
     rows = np.repeat(np.arange(6), repeats)
-    if solver == "coefficients":
-        weighted = coefficients(exact_factor(kernel(X), repeats.astype(float)), Y, 0.3)
-        repeated = coefficients(exact_factor(kernel(X[rows])), Y[rows], 0.3)
-    else:
-        weighted = solve_once(kernel(X), Y, 0.3, repeats.astype(float))
-        repeated = solve_once(kernel(X[rows]), Y[rows], 0.3)
-    np.testing.assert_allclose(weighted[1], repeated[1], rtol=1e-11)
-    summed = np.array([repeated[0][rows == i].sum(axis=0) for i in range(6)])
-    np.testing.assert_allclose(weighted[0], summed, rtol=1e-11)
+    weighted = replace(problem(n=6, D=2, q=3), weight=repeats.astype(float))
+    repeated = replace(weighted, X=weighted.X[rows], Y=weighted.Y[rows], weight=None)
+    coef, offset = solve(weighted, 0.3)
+    repeated_coef, repeated_offset = solve(repeated, 0.3)
+    np.testing.assert_allclose(offset, repeated_offset, rtol=1e-11)
+    summed = np.array([repeated_coef[rows == i].sum(axis=0) for i in range(6)])
+    np.testing.assert_allclose(coef, summed, rtol=1e-11)
 
 
 def test_a_common_factor_of_weights_and_alpha_cancels():
