@@ -35,6 +35,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(BIN)/python $(SOURCES)
+	@echo "Compiling and installing salsa into $(VENV): about a minute ..."
 	$(BIN)/pip install --quiet -e ".[cli,plots]"
 	touch $@
 

@@ -60,10 +60,19 @@ class TestRoundTrip:
         assert list(again.feature_names_in_) == list(frame.columns)
         np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
-    def test_parameters_come_back_where_json_can_hold_them(self, tmp_path):
-        SalsaRegressor(order=2, cv=KFold(3), random_state=7).fit(*additive_truth(n=30)).save(tmp_path / "m")
+    def test_parameters_come_back_and_what_cannot_is_named(self, tmp_path):
+        parameters = {
+            "order": np.int64(2),
+            "alpha": (0.1, 1.0),
+            "bandwidth": np.ones(6),
+            "random_state": 7,
+            "cv": KFold(3),
+        }
+        SalsaRegressor(**parameters).fit(*additive_truth(n=30)).save(tmp_path / "m")
         again = salsa.load(tmp_path / "m")
-        assert (again.order, again.random_state, again.cv) == (2, 7, 5)
+        assert (again.order, again.alpha, again.bandwidth, again.random_state) == (2, [0.1, 1.0], [1.0] * 6, 7)
+        assert again.cv == 5
+        assert again.search_.notes == ("parameters a model file cannot hold are at their defaults: cv",)
 
     def test_a_loaded_model_can_be_fitted_again(self, path):
         again = salsa.load(path).set_params(order=2).fit(*additive_truth(n=60))

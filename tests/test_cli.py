@@ -382,7 +382,7 @@ class TestDemo:
         assert "ridge regression" in out
         names = "data.csv train.csv test.csv model.salsa predictions.csv report.md order_search.png"
         assert {path.name for path in Path("d").iterdir()} == set(names.split())
-        assert [len(pd.read_csv(f"d/{name}.csv")) for name in ("data", "train", "test")] == [442, 353, 89]
+        assert [len(pd.read_csv(f"d/{name}.csv")) for name in ("data", "train", "test")] == [1000, 500, 500]
 
     def test_without_matplotlib(self, call, folder, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.figure", None)

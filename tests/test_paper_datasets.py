@@ -303,7 +303,7 @@ def test_missing_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: 
     assert str(caught.value).startswith(str(tmp_path / missing))
 
 
-@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n"), b"not gzip"])
+@pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n"), b"not gzip"], ids=["gzip", "text"])
 def test_wrong_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setenv("SALSA_DATA", str(tmp_path))
     (tmp_path / "housing.csv.gz").write_bytes(content)

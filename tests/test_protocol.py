@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 from conftest import needs_data
+from sklearn.model_selection import KFold
 
+from salsa import SalsaRegressor
 from salsa.paper import AuthorsProtocol, load_dataset
 from salsa.paper.direct import direct_minimum
 from salsa.paper.protocol import contiguous_folds
@@ -64,7 +66,7 @@ def test_as_described_in_the_paper(name):
 def test_with_all_five_folds(name):
     mse, order = ALL_FOLDS[name]
     data = load_dataset(name)
-    model = AuthorsProtocol(folds_used=5).fit(data.X_train, data.y_train)
+    model = METHODS["salsa-5fold"]().fit(data.X_train, data.y_train)
     assert model.order_ == order
     assert np.mean((model.predict(data.X_test) - data.y_test) ** 2) == pytest.approx(mse, abs=1e-5)
 
@@ -72,9 +74,11 @@ def test_with_all_five_folds(name):
 @needs_data
 def test_the_regressor_in_the_papers_setting_agrees_with_all_five_folds():
     """Same kernel, same rows in the folds; intercept and a finer, wider alpha grid move the error by less than 2 %."""
-    row = run("forestfires", "salsa-5fold")
-    assert row["order"] == 2
-    assert row["mse"] == pytest.approx(0.34372, rel=0.02)
+    data = load_dataset("forestfires")
+    model = SalsaRegressor(relevance="equal", interactions="exact", bandwidth="rule_of_thumb", cv=KFold(5))
+    model.fit(data.X_train, data.y_train)
+    assert model.order_ == 2
+    assert np.mean((model.predict(data.X_test) - data.y_test) ** 2) == pytest.approx(0.34372, rel=0.02)
 
 
 def test_direct_takes_31_evaluations_and_finds_the_minimum():

@@ -1,6 +1,9 @@
 """SalsaRegressor as users meet it: scikit-learn's rules, the choices, bad input."""
 
 import pickle
+import subprocess
+import sys
+import warnings
 
 import naive
 import numpy as np
@@ -106,6 +109,15 @@ class TestChoices:
         np.testing.assert_allclose(model.predict(X), again.predict(renamed), rtol=1e-9)
         assert model.score(X, y) > 0.999
 
+    def test_categories_of_a_data_frame_by_dtype_or_name(self):
+        rng = np.random.default_rng(0)
+        frame = pd.DataFrame({"code": rng.integers(0, 6, 120), "x": rng.uniform(size=120)})
+        y = np.array([5.0, -3, 0, 4, -5, 2])[frame["code"]] + frame["x"]
+        by_dtype = SalsaRegressor(order=2, alpha=0.1).fit(frame.astype({"code": "category"}), y)
+        by_name = SalsaRegressor(order=2, alpha=0.1, categorical_features=["code"]).fit(frame, y)
+        assert by_dtype.expansion_.kernel.base == by_name.expansion_.kernel.base == ("equality", "gaussian")
+        assert SalsaRegressor(order=2, alpha=0.1).fit(frame, y).expansion_.kernel.base == ("gaussian",) * 2
+
     def test_same_seed_same_bits_whatever_the_threads(self):
         X, y = additive_truth(n=500, D=12)
         models = [SalsaRegressor(random_state=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2, -1, None)]
@@ -157,6 +169,14 @@ class TestCrossValidation:
         with pytest.raises(ValueError, match="cv"):
             SalsaRegressor(cv=cv).fit(*data)
 
+    def test_none_is_the_default(self, data):
+        fits = [SalsaRegressor(cv=cv, order=2, random_state=0).fit(*data).alpha_ for cv in (None, 5)]
+        assert fits[0] == fits[1]
+
+    def test_a_bootstrap_is_refused(self, data):
+        with pytest.raises(ValueError, match="more than once"):
+            SalsaRegressor(cv=[(np.zeros(100, dtype=int), np.arange(1, 50))]).fit(*data)
+
     def test_training_and_test_rows_must_differ(self, data):
         with pytest.raises(ValueError, match="trains on"):
             SalsaRegressor(cv=[(np.arange(100), np.arange(50))]).fit(*data)
@@ -188,6 +208,21 @@ class TestWeights:
             rtol=1e-7,
         )
 
+    @pytest.mark.parametrize("factor", [0.1, 100.0, 1e6])
+    def test_their_scale_does_not_break_the_search(self, data, factor):
+        """The penalty is found whatever the scale of the weights, and its error is the true one."""
+        bandwidth = np.full(6, 3.0)
+        plain = SalsaRegressor(bandwidth=bandwidth, random_state=0).fit(*data)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="sample_weight sums")
+            scaled = SalsaRegressor(bandwidth=bandwidth, random_state=0).fit(*data, np.full(150, factor))
+        errors = [model.search_.table["cv_error"].min() for model in (scaled, plain)]
+        assert errors[0] == pytest.approx(errors[1], rel=0.01)
+
+    def test_relative_weights_are_warned_of(self, data):
+        with pytest.warns(UserWarning, match="sums to 1 for 150 rows: .*rescale the weights to mean 1"):
+            SalsaRegressor(order=1, alpha=1.0).fit(*data, sample_weight=np.full(150, 1 / 150))
+
     @pytest.mark.parametrize("weight", [np.zeros(150), -np.ones(150), np.ones(3), np.full(150, np.nan)])
     def test_refused(self, data, weight):
         with pytest.raises(ValueError, match=r"weight|sample_weight|NaN"):
@@ -211,6 +246,16 @@ class TestInsideScikitLearn:
     def test_cross_val_score_in_processes(self, data):
         scores = cross_val_score(SalsaRegressor(order=2, random_state=0), *data, cv=2, n_jobs=2)
         np.testing.assert_array_equal(scores, cross_val_score(SalsaRegressor(order=2, random_state=0), *data, cv=2))
+
+    def test_works_in_a_child_of_fork(self):
+        """OpenMP's threads do not survive a fork; waiting for them would hang."""
+        code = (
+            "import multiprocessing as mp, numpy as np; from salsa import AdditiveKernel;"
+            "k = AdditiveKernel(np.ones(10), np.ones(10), [0.0, 1.0]); X = np.ones((1000, 10)); k(X, n_threads=2);"
+            "print(mp.get_context('fork').Pool(1).apply(k, (X,)).sum())"
+        )
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+        assert done.stdout == "1000000.0\n"
 
     def test_clone_and_pickle(self, data):
         model = SalsaRegressor(order=[1, 2], cv=4, random_state=1).fit(*data)
@@ -296,6 +341,18 @@ class TestOrdinaryInputsThatBreakOthers:
             model.predict(X * scale), SalsaRegressor(random_state=0).fit(X, y).predict(X), atol=1e-6
         )
 
+    def test_a_thousand_features_and_more(self):
+        """C(D, d) of the middle orders is beyond float64 from D = 1030 on; the search stays below."""
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(20, 1100))
+        assert SalsaRegressor(order="bisect", random_state=0).fit(X, X[:, 0]).order_ < 550
+
+    def test_alpha_zero_means_the_same_given_or_among_candidates(self, data):
+        settings = {"relevance": np.full(6, 1e-3), "interactions": "exact", "kernel": "laplace"}
+        given = SalsaRegressor(order=2, alpha=0, **settings).fit(*data)
+        among = SalsaRegressor(order=[2], alpha=[0, 0], **settings).fit(*data)
+        np.testing.assert_allclose(given.predict(data[0]), among.predict(data[0]), rtol=1e-9)
+
     def test_units_of_the_target_do_not_matter(self, data):
         X, y = data
         model = SalsaRegressor(random_state=0).fit(X, 1e6 * y + 1e7)
@@ -337,8 +394,9 @@ REFUSED = {
     "bandwidth array": ({"bandwidth": np.zeros(6)}, "positive"),
     "solver": ({"solver": "magic"}, "'auto', 'exact'"),
     "rank": ({"rank": 10}, "leave it at None"),
-    "categories": ({"categorical_features": ["a"]}, "column numbers"),
-    "category outside": ({"categorical_features": [6]}, "outside 0..5"),
+    "categories": ({"categorical_features": [1.5]}, "column numbers"),
+    "category without names": ({"categorical_features": ["a"]}, "no column 'a'; columns are not named"),
+    "category outside": ({"categorical_features": [6]}, "no column 6; columns are 0, 1, 2, 3, 4, 5"),
     "memory": ({"memory_limit": "a lot"}, "4GB"),
     "jobs": ({"n_jobs": 0}, "n_jobs=0"),
 }

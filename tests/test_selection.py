@@ -28,11 +28,11 @@ def asked(rule, errors):
     """Orders that a rule asks for, in order, when the error of order d is errors[d - 1]."""
     orders = []
 
-    def error(d):
+    def loss(d):
         orders.append(d)
-        return errors[d - 1]
+        return errors[d - 1], 1.0
 
-    rule(error)
+    rule(loss)
     return orders
 
 
@@ -44,6 +44,11 @@ class TestOrderRules:
     def test_increasing_never_passes_the_number_of_features(self):
         assert asked(increasing(3, 3), [3, 2, 1]) == [1, 2, 3]
         assert asked(increasing(1, 3), [3]) == [1]
+
+    def test_increasing_counts_only_worthwhile_improvements(self):
+        falling = [10 - 0.05 * d for d in range(20)]
+        assert asked(increasing(20, 3, worthwhile=0.1), falling) == [1, 2, 3, 4]
+        assert asked(increasing(20, 3, worthwhile=0.04), falling) == list(range(1, 21))
 
     def test_given_asks_for_exactly_those(self):
         assert asked(given([4, 2]), [0] * 5) == [4, 2]
@@ -113,9 +118,10 @@ class TestScore:
         stretched = Score(Y * stretch, self.folds)([r * stretch for r in residuals])
         np.testing.assert_allclose(Score(Y, self.folds)(residuals), stretched)
 
-    def test_a_constant_target_has_scale_one(self):
-        error, _ = Score(np.ones((4, 1)), self.folds)([np.zeros((2, 1)), np.zeros((2, 1))])
-        assert error == 0.0
+    @pytest.mark.parametrize("value", [1.0, 0.3])
+    def test_a_constant_target_has_scale_one(self, value):
+        error, _ = Score(np.full((4, 1), value), self.folds)([np.full((2, 1), 1e-9), np.full((2, 1), 1e-9)])
+        assert error == pytest.approx(1e-18)
 
 
 def search(X, y, rule, **options):

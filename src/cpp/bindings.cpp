@@ -88,9 +88,9 @@ class Call {
   public:
     Call(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
          const Vector& weight, int threads, const std::optional<std::string>& simd)
-        : X{X.data(), long(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
+        : X{X.data(), salsa::Size(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
         const size_t D = X.shape(1);
-        this->Z = Z ? salsa::Points{Z->data(), long(Z->shape(0)), int(Z->shape(1))} : this->X;
+        this->Z = Z ? salsa::Points{Z->data(), salsa::Size(Z->shape(0)), int(Z->shape(1))} : this->X;
         require(D >= 1, "X: at least one feature is needed");
         require(!Z || Z->shape(1) == D, "Z: has another number of features than X");
         require(base.shape(0) == D && bandwidth.shape(0) == D && relevance.shape(0) == D,
@@ -152,7 +152,7 @@ Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& ba
     if (call.empty()) std::fill_n(out.get(), call.n() * q, 0.0);
     else {
         nb::gil_scoped_release release;
-        salsa::product(call.sweeps, call.kernel, call.X, call.Z, V.data(), long(q), out.get(), n_threads);
+        salsa::product(call.sweeps, call.kernel, call.X, call.Z, V.data(), salsa::Size(q), out.get(), n_threads);
     }
     return new_array(out, {call.n(), q});
 }

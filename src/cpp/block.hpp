@@ -18,39 +18,39 @@ namespace salsa {
 
 struct Points {
     const double* data;  // (n, D), row-major
-    long n;
+    Size n;
     int D;
-    const double* row(long i) const { return data + i * D; }
+    const double* row(Size i) const { return data + i * D; }
 };
 
 // Z (m, D) cut into panels of `panel_width` points stored feature by feature; the last panel repeats the last point.
 class Panels {
   public:
-    explicit Panels(const Points& Z) : m(Z.n), size_(long(Z.D) * panel_width), data_(count() * size_) {
-        for (long p = 0; p < count(); ++p)
+    explicit Panels(const Points& Z) : m(Z.n), size_(Size(Z.D) * panel_width), data_(count() * size_) {
+        for (Size p = 0; p < count(); ++p)
             for (int j = 0; j < Z.D; ++j)
                 for (int c = 0; c < panel_width; ++c)
                     data_[p * size_ + j * panel_width + c] = Z.row(std::min(p * panel_width + c, m - 1))[j];
     }
-    const long m;
-    long count() const { return (m + panel_width - 1) / panel_width; }
-    int filled(long p) const { return int(std::min<long>(panel_width, m - p * panel_width)); }
-    const double* operator[](long p) const { return data_.data() + p * size_; }
+    const Size m;
+    Size count() const { return (m + panel_width - 1) / panel_width; }
+    int filled(Size p) const { return int(std::min<Size>(panel_width, m - p * panel_width)); }
+    const double* operator[](Size p) const { return data_.data() + p * size_; }
 
   private:
-    const long size_;
+    const Size size_;
     std::vector<double> data_;
 };
 
 // body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
 template <class Body>
-void for_row_tiles(long n, int threads, Body body) {
-    const long tiles = (n + panel_width - 1) / panel_width;
+void for_row_tiles(Size n, int threads, Body body) {
+    const Size tiles = (n + panel_width - 1) / panel_width;
     (void)threads;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
 #endif
-    for (long t = tiles - 1; t >= 0; --t) {
+    for (Size t = tiles - 1; t >= 0; --t) {
 #ifdef _OPENMP
         const int thread = omp_get_thread_num();
 #else
@@ -63,12 +63,12 @@ void for_row_tiles(long n, int threads, Body body) {
 // out (n, m): K[i, l] = k(x_i, z_l)
 inline void block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, double* out, int threads) {
     const Panels panels(Z);
-    const long m = Z.n, need = scratch_values(kernel.d) + panel_width;
+    const Size m = Z.n, need = scratch_values(kernel.d) + panel_width;
     std::vector<double> scratch(threads * need);
-    for_row_tiles(X.n, threads, [&](long begin, long end, int thread) {
+    for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *tail = work + scratch_values(kernel.d);
-        for (long p = 0; p < panels.count(); ++p)
-            for (long i = begin; i < end; ++i) {
+        for (Size p = 0; p < panels.count(); ++p)
+            for (Size i = begin; i < end; ++i) {
                 double* at = out + i * m + p * panel_width;
                 const bool whole = panels.filled(p) == panel_width;
                 sweeps.values(kernel, X.row(i), panels[p], work, whole ? at : tail);
@@ -80,20 +80,20 @@ inline void block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, c
 // out (n, n): the block of X with itself from its lower tiles; the upper ones are their mirror, bit for bit.
 inline void symmetric_block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, double* out, int threads) {
     const Panels panels(X);
-    const long n = X.n, values = scratch_values(kernel.d), need = values + panel_width * panel_width;
+    const Size n = X.n, values = scratch_values(kernel.d), need = values + panel_width * panel_width;
     std::vector<double> scratch(threads * need);
-    for_row_tiles(n, threads, [&](long begin, long end, int thread) {
+    for_row_tiles(n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *tile = work + values;
-        for (long first = 0; first <= begin; first += panel_width) {
-            const long p = first / panel_width, filled = panels.filled(p);
-            for (long i = begin; i < end; ++i) {
+        for (Size first = 0; first <= begin; first += panel_width) {
+            const Size p = first / panel_width, filled = panels.filled(p);
+            for (Size i = begin; i < end; ++i) {
                 double* row = tile + (i - begin) * panel_width;
                 sweeps.values(kernel, X.row(i), panels[p], work, row);
                 std::copy_n(row, filled, out + i * n + first);
             }
             if (first == begin) continue;
-            for (long c = 0; c < filled; ++c)
-                for (long i = begin; i < end; ++i) out[(first + c) * n + i] = tile[(i - begin) * panel_width + c];
+            for (Size c = 0; c < filled; ++c)
+                for (Size i = begin; i < end; ++i) out[(first + c) * n + i] = tile[(i - begin) * panel_width + c];
         }
     });
 }
@@ -101,12 +101,12 @@ inline void symmetric_block(const Sweeps& sweeps, const Kernel& kernel, const Po
 // out (d+1, n, m): weight_m e_m of every order in one sweep
 inline void orders(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, double* out, int threads) {
     const Panels panels(Z);
-    const long n = X.n, m = Z.n, values = scratch_values(kernel.d), need = 2 * values;
+    const Size n = X.n, m = Z.n, values = scratch_values(kernel.d), need = 2 * values;
     std::vector<double> scratch(threads * need);
-    for_row_tiles(n, threads, [&](long begin, long end, int thread) {
+    for_row_tiles(n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *tail = work + values;
-        for (long p = 0; p < panels.count(); ++p)
-            for (long i = begin; i < end; ++i) {
+        for (Size p = 0; p < panels.count(); ++p)
+            for (Size i = begin; i < end; ++i) {
                 sweeps.orders(kernel, X.row(i), panels[p], work, tail, panel_width);
                 for (int order = 0; order <= kernel.d; ++order)
                     std::copy_n(tail + order * panel_width, panels.filled(p), out + (order * n + i) * m + p * panel_width);
@@ -115,21 +115,21 @@ inline void orders(const Sweeps& sweeps, const Kernel& kernel, const Points& X, 
 }
 
 // out (n, q) = K(X, Z) V, V (m, q); K is never formed
-inline void product(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, const double* V, long q, double* out,
+inline void product(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, const double* V, Size q, double* out,
                     int threads) {
     const Panels panels(Z);
-    const long values = scratch_values(kernel.d), need = values + panel_width;
+    const Size values = scratch_values(kernel.d), need = values + panel_width;
     std::vector<double> scratch(threads * need);
     std::fill_n(out, X.n * q, 0.0);
-    for_row_tiles(X.n, threads, [&](long begin, long end, int thread) {
+    for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *k = work + values;
-        for (long p = 0; p < panels.count(); ++p)
-            for (long i = begin; i < end; ++i) {
+        for (Size p = 0; p < panels.count(); ++p)
+            for (Size i = begin; i < end; ++i) {
                 sweeps.values(kernel, X.row(i), panels[p], work, k);
                 double* sum = out + i * q;
                 for (int c = 0; c < panels.filled(p); ++c) {
                     const double* v = V + (p * panel_width + c) * q;
-                    for (long o = 0; o < q; ++o) sum[o] += k[c] * v[o];
+                    for (Size o = 0; o < q; ++o) sum[o] += k[c] * v[o];
                 }
             }
     });
@@ -139,23 +139,23 @@ inline void product(const Sweeps& sweeps, const Kernel& kernel, const Points& X,
 // symmetric: Z is X, and only tiles on and below the diagonal are swept, with G[i, l] + G[l, i].
 inline void gradient(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, const double* G, bool symmetric,
                      double* out, int threads) {
-    constexpr long parts = 64;
+    constexpr Size parts = 64;
     const Panels panels(Z);
     const int D = kernel.D, d = kernel.d;
-    const long m = Z.n, size = 2L * D + d + 1, lanes = size * panel_width;
-    const long need = scratch_adjoint(D, d) + panel_width;
-    const long tiles = (X.n + panel_width - 1) / panel_width, tiles_per_part = (tiles + parts - 1) / parts;
+    const Size m = Z.n, size = Size(2) * D + d + 1, lanes = size * panel_width;
+    const Size need = scratch_adjoint(D, d) + panel_width;
+    const Size tiles = (X.n + panel_width - 1) / panel_width, tiles_per_part = (tiles + parts - 1) / parts;
     std::vector<double> sums(parts * lanes), scratch(threads * need);
-    for_row_tiles(parts * panel_width, threads, [&](long part_begin, long, int thread) {
-        const long part = part_begin / panel_width;
+    for_row_tiles(parts * panel_width, threads, [&](Size part_begin, Size, int thread) {
+        const Size part = part_begin / panel_width;
         double *work = scratch.data() + thread * need, *g = work + scratch_adjoint(D, d), *sum = sums.data() + part * lanes;
-        const Gradient total{sum, sum + long(D) * panel_width, sum + 2L * D * panel_width};
-        const long begin = part * tiles_per_part * panel_width, end = std::min(X.n, begin + tiles_per_part * panel_width);
-        for (long i = begin; i < end; ++i) {
-            const long last = symmetric ? i : m - 1;
-            for (long p = 0; p * panel_width <= last; ++p) {
-                for (long c = 0; c < panel_width; ++c) {
-                    const long l = p * panel_width + c;
+        const Gradient total{sum, sum + Size(D) * panel_width, sum + Size(2) * D * panel_width};
+        const Size begin = part * tiles_per_part * panel_width, end = std::min(X.n, begin + tiles_per_part * panel_width);
+        for (Size i = begin; i < end; ++i) {
+            const Size last = symmetric ? i : m - 1;
+            for (Size p = 0; p * panel_width <= last; ++p) {
+                for (Size c = 0; c < panel_width; ++c) {
+                    const Size l = p * panel_width + c;
                     g[c] = l > last ? 0.0 : G[i * m + l] + (symmetric && l < i ? G[l * m + i] : 0.0);
                 }
                 sweeps.adjoint(kernel, X.row(i), panels[p], g, work, total);
@@ -163,8 +163,8 @@ inline void gradient(const Sweeps& sweeps, const Kernel& kernel, const Points& X
         }
     });
     std::fill_n(out, size, 0.0);
-    for (long part = 0; part < parts; ++part)
-        for (long k = 0; k < size; ++k)
+    for (Size part = 0; part < parts; ++part)
+        for (Size k = 0; k < size; ++k)
             for (int c = 0; c < panel_width; ++c) out[k] += sums[part * lanes + k * panel_width + c];
 }
 

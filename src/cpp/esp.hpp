@@ -141,12 +141,12 @@ inline void values(const Kernel& kernel, const double* x, const double* panel, d
     }
 }
 
-inline void orders(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out, long stride) {
+inline void orders(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out, Size stride) {
     for (int c = 0; c < panel_width; c += packs * Pack::width) {
         tile_any(kernel, x, panel + c, scratch + c);
         for (int m = 0; m <= kernel.d; ++m)
             for (int p = 0; p < packs; ++p) {
-                const long at = c + p * Pack::width;
+                const Size at = c + p * Pack::width;
                 (Pack(kernel.weight[m]) * Pack::load(scratch + m * panel_width + at)).store(out + m * stride + at);
             }
     }
@@ -160,8 +160,8 @@ inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum)
 inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
     constexpr int w = Pack::width;
     const int D = kernel.D, d = kernel.d;
-    const long row = (d + 1L) * w;
-    double *e = scratch, *u = e + (D + 1L) * row, *s = u + row + w, *k = s + long(D) * w, *slope = k + long(D) * w;
+    const Size row = (d + Size(1)) * w;
+    double *e = scratch, *u = e + (D + Size(1)) * row, *s = u + row + w, *k = s + Size(D) * w, *slope = k + Size(D) * w;
     Pack(1.0).store(e);
     for (int j = 0; j < D; ++j) {
         const Feature& f = kernel.feature[j];

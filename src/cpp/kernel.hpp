@@ -6,7 +6,11 @@
 // `panel_width` points z, stored feature by feature: panel[j * panel_width + c] = z_c's feature j.
 #pragma once
 
+#include <cstddef>
+
 namespace salsa {
+
+using Size = std::ptrdiff_t;
 
 enum class Base : signed char { gaussian, laplace, matern32, matern52, equality };
 constexpr int n_bases = 5;
@@ -38,13 +42,13 @@ struct Sweeps {
     // out (panel_width,): k(x, z_c). scratch: scratch_values(d) doubles.
     void (*values)(const Kernel&, const double* x, const double* panel, double* scratch, double* out);
     // out[m * stride + c]: weight_m e_m for every order m = 0..d. Same scratch.
-    void (*orders)(const Kernel&, const double* x, const double* panel, double* scratch, double* out, long stride);
+    void (*orders)(const Kernel&, const double* x, const double* panel, double* scratch, double* out, Size stride);
     // g (panel_width,): dL/dK of these pairs; adds to `sum`. scratch: scratch_adjoint(D, d) doubles.
     void (*adjoint)(const Kernel&, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum);
 };
 
-constexpr long scratch_values(int d) { return (d + 1L) * panel_width; }
-constexpr long scratch_adjoint(int D, int d) { return ((D + 2L) * (d + 1L) + 1L + 3L * D) * panel_width; }
+constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }
+constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(3) * D) * panel_width; }
 
 namespace portable { extern const Sweeps sweeps; }
 #ifdef SALSA_X86

@@ -1,14 +1,15 @@
 // One pack of doubles and the few operations the sweeps need, spelled three times: AVX-512, AVX2 + FMA, and plain C++.
-// Each translation unit sees one spelling, chosen by its compiler flags, inside a namespace of that name: no symbol of
-// an AVX-512 build can be linked into a machine that lacks it. For the same reason nothing here uses the standard library's templates.
+// Each translation unit sees one spelling, inside a namespace of that name: no symbol of an AVX-512 build can be linked
+// into the code of a machine that lacks it. For the same reason nothing here uses the standard library's templates.
 #pragma once
 
 #include <cstdint>
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+// SALSA_LEVEL is set by the build, not read off the compiler's flags: -march=native must not turn all builds into one.
+#if SALSA_LEVEL == 2
 #define SALSA_ISA avx512
 #include <immintrin.h>
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif SALSA_LEVEL == 1
 #define SALSA_ISA avx2
 #include <immintrin.h>
 #else
@@ -21,7 +22,7 @@ namespace salsa::SALSA_ISA {
 // Adding `shift` rounds to that grid: multiples of 1/16 with a table of 2^(i/16), or integers without one.
 // q is the Chebyshev fit of (2^r - 1)/r on the grid's cell; its error is below 2e-17.
 
-#if defined(__AVX512F__) && defined(__AVX512DQ__)
+#if SALSA_LEVEL == 2
 
 struct Pack {
     static constexpr int width = 8;
@@ -59,7 +60,7 @@ inline Pack exp2_neg(Pack a, Pack b) {
     return _mm512_scalef_pd(fma(root * r, q, root).v, n.v);
 }
 
-#elif defined(__AVX2__) && defined(__FMA__)
+#elif SALSA_LEVEL == 1
 
 struct Pack {
     static constexpr int width = 4;
@@ -113,7 +114,7 @@ inline Pack scale_by_power(Pack p, Pack shifted) {  // p 2^n, n in the low bits 
 
 #endif
 
-#if !(defined(__AVX512F__) && defined(__AVX512DQ__))
+#if SALSA_LEVEL != 2
 
 inline Pack exp2_neg(Pack a, Pack b) {
     const Pack shift(0x1.8p+52);

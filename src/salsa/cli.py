@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -189,7 +190,7 @@ def demo(
 ) -> None:
     """Fit, predict and report on a small table.
 
-    The table has 442 diabetes patients with ten measurements each, and comes with scikit-learn.
+    The table is simulated (Friedman's first function): 1000 rows, ten columns, of which five matter and two interact.
 
     Example: [bold]salsa demo --out my-first-model[/bold]
     """
@@ -211,7 +212,9 @@ def demo(
 
 @reproduce.command()
 def table1(
-    methods: Annotated[str, typer.Option(metavar="NAMES", help="Methods, separated by commas.")] = "salsa",
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Methods, separated by commas: salsa, salsa-5fold.")
+    ] = "salsa",
     protocol: Annotated[
         str, typer.Option(metavar="NAME", help="authors: as their program did; described: as the paper says.")
     ] = "authors",
@@ -253,7 +256,7 @@ def _numbers(text: str, kind: type[int] | type[float]) -> Any:
 
 def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     """The names in a list separated by commas; all where there is none."""
-    names = list(known) if text is None else [name.strip() for name in text.split(",")]
+    names = list(known) if text is None else [name.strip().lower() for name in text.split(",")]
     for name in names:
         if name not in known:
             raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
@@ -286,6 +289,9 @@ def _training_columns(
     if clash := [name for name in special if name in drop] or special[1:] * (target == weights):
         raise ValueError(f"column {clash[0]!r} has two roles: target, weights and dropped columns must differ")
     features = [name for name in table.columns if name not in {*special, *drop}]
+    if nameless := [name for name in features if re.fullmatch(r"Unnamed: \d+", name)]:
+        advice = f"an index that was saved with the table? --drop {nameless[0]!r} leaves it out"
+        raise ValueError(f"{title(data)} has a column without a name ({advice})")
     if not features:
         raise ValueError(f"{title(data)} has no column left to predict {target!r} from")
     columns = numeric(table, special, data)
@@ -347,14 +353,16 @@ def _features(model: "SalsaRegressor", table: "pd.DataFrame", data: str) -> Any:
 
 
 def _write_demo_data(folder: Path, train: Path, test: Path) -> None:
-    """The diabetes table in its own units: whole, and a seeded split of 80 to 20."""
-    from sklearn.datasets import load_diabetes
+    """Friedman's first function with noise of sd 1: whole, and a seeded split of halves."""
+    import pandas as pd
+    from sklearn.datasets import make_friedman1
     from sklearn.model_selection import train_test_split
 
     from salsa.tables import write_table
 
-    table = load_diabetes(as_frame=True, scaled=False).frame
-    parts = train_test_split(table, test_size=0.2, random_state=0)
+    X, y = make_friedman1(n_samples=1000, n_features=10, noise=1.0, random_state=0)
+    table = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 11)]).assign(target=y)
+    parts = train_test_split(table, test_size=0.5, random_state=0)
     for path, part in zip((folder / "data.csv", train, test), (table, *parts), strict=True):
         write_table(iter([part]), path)
 
@@ -405,13 +413,13 @@ def _report(summary: dict[str, Any], picture: str | None) -> str:
         [
             "# A first model with salsa",
             "",
-            "Progression of diabetes after a year (`target`) from ten measurements of each patient. The model was",
-            f"fitted to {summary['rows']} patients (`train.csv`) and tested on the others (`test.csv`). By hand:",
+            "Friedman's first function, 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 + noise (`target`), and five",
+            f"columns that do not matter. Fitted to {summary['rows']} rows (`train.csv`), tested on 500 others:",
             "",
             "    salsa fit train.csv --target target --out model.salsa",
             "    salsa predict model.salsa test.csv --out predictions.csv",
             "",
-            "## How well it predicts patients it has not seen",
+            "## How well it predicts rows it has not seen",
             "",
             "R2 is the share of the variance that is explained: 1 is perfect, 0 is as good as the mean.",
             "",
@@ -419,9 +427,9 @@ def _report(summary: dict[str, Any], picture: str | None) -> str:
             "|---|---|",
             *scores,
             "",
-            "## How many measurements interact",
+            "## How many columns interact",
             "",
-            "Order d lets up to d measurements act together; alpha is the smoothing. Cross-validation within the",
+            "Order d lets up to d columns act together; alpha is the smoothing. Cross-validation within the",
             f"training rows chose order {summary['order']}.",
             "",
             "| order | alpha | R2 | standard error |",

@@ -21,7 +21,7 @@ def make_folds(
     cv is a number of shuffled folds (at most one per row), a splitter or an iterable of (train, test) rows.
     A split need not train on all that it does not test: what it leaves out is held out too, and not scored.
     """
-    n = int(used.sum())
+    n, cv = int(used.sum()), 5 if cv is None else cv
     number = np.cumsum(used) - 1  # of a row among those in use
     if isinstance(cv, bool) or (isinstance(cv, (int, np.integer)) and cv < 2):
         raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or an iterable of splits")
@@ -43,6 +43,8 @@ def _rows(indices: Any, used: NDArray[np.bool_]) -> NDArray[np.intp]:
 def _fold(train: NDArray[np.intp], test: NDArray[np.intp], n: int) -> Fold:
     if len(train) == 0:
         raise ValueError("cv: a split has no training row of positive weight")
+    if len(np.unique(train)) < len(train):
+        raise ValueError("cv: a split trains on a row more than once; use sample_weight for repeated rows")
     if len(np.intersect1d(train, test)):
         raise ValueError("cv: a split tests rows that it trains on")
     held_out = np.setdiff1d(np.arange(n), train)

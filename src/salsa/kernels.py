@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import comb
@@ -198,12 +199,19 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
     X = check_array(X, dtype=np.float64, input_name="X")
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, w = X[w > 0], w[w > 0]
+    if len(X) == 0:
+        raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
     n, constant = w.sum(), X.max(axis=0) == X.min(axis=0)
     unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # squares of very large or small numbers have no float64
     X = X / unit
     # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
     variance = w @ (X - w @ X / n) ** 2 / max(n - 1, n / 2)
-    return np.where(constant, np.inf, c * unit * np.sqrt(variance) * n**-0.2)
+    return np.where(constant, np.inf, unit * (c * np.sqrt(variance) * n**-0.2))
+
+
+def largest_order(D: int) -> int:
+    """The largest order whose number of terms, C(D, d), is a float64: D itself up to D = 1029."""
+    return int(np.argmin(np.isfinite(_binomials(D, D)))) - 1 if D > 1029 else D
 
 
 def _binomials(D: int, d: int) -> Floats:
@@ -221,9 +229,23 @@ def _base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
     return np.array([_CODES[name] for name in names], dtype=np.int8)
 
 
+_forked = (
+    False  # in a child of fork, which must not touch the parent's OpenMP threads: they are not there, and it would wait
+)
+
+
+def _remember_fork() -> None:
+    global _forked
+    _forked = True
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_remember_fork)
+
+
 def _threads(requested: int | None, n: int, m: int, D: int) -> int:
     """As many threads as asked for (default: all), but none for less than about a millisecond of work."""
-    available = _core.max_threads() if requested is None else requested
+    available = 1 if _forked else _core.max_threads() if requested is None else requested
     return max(1, min(available, n * m * D // 1_000_000))
 
 

@@ -71,6 +71,8 @@ def _container_available() -> list[int]:
         group = Path("/sys/fs/cgroup")
         limit = (group / "memory.max").read_text(encoding="ascii").strip()
         used = int((group / "memory.current").read_text(encoding="ascii"))
-        return [] if limit == "max" else [max(0, int(limit) - used)]
+        cache = re.search(r"^inactive_file (\d+)", (group / "memory.stat").read_text(encoding="ascii"), re.MULTILINE)
+        reclaimable = int(cache[1]) if cache else 0
+        return [] if limit == "max" else [max(0, int(limit) - used + reclaimable)]
     except (OSError, ValueError):
         return []

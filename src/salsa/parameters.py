@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa import _core
-from salsa.kernels import Floats, rule_of_thumb_bandwidth
+from salsa.kernels import Floats, largest_order, rule_of_thumb_bandwidth
 from salsa.selection import OrderRule, bisecting, given, increasing
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
+WORTHWHILE = (
+    0.1  # standard errors that count as an improvement: many small steps within the noise should end the search
+)
 
 
 def order_rule(order: Any, D: int) -> OrderRule:
     """How the orders 1..D are tried."""
     if is_text(order, "auto"):
-        return increasing(D, PATIENCE)
-    return bisecting(D) if is_text(order, "bisect") else given(_orders(order, D))
+        return increasing(largest_order(D), PATIENCE, WORTHWHILE)
+    return bisecting(largest_order(D)) if is_text(order, "bisect") else given(_orders(order, D))
 
 
 def single_order(order: Any, D: int) -> int | None:
@@ -56,21 +59,29 @@ def relevances(relevance: Any, D: int) -> Floats:
     return np.ones(D) if is_text(relevance, "equal") else per_feature("relevance", relevance, D, '"equal"')
 
 
-def categorical_mask(features: Any, D: int) -> NDArray[np.bool_]:
-    """Which columns hold category codes (D,)."""
+def categorical_mask(features: Any, X: Any, names: Sequence[str] | None, D: int) -> NDArray[np.bool_]:
+    """Which columns hold categories (D,): of category dtype in a data frame, or given by number, name or mask."""
     mask = np.zeros(D, dtype=bool)
-    if features is None or is_text(features, "from_dtype"):
+    if features is None:
         return mask
+    if is_text(features, "from_dtype"):
+        dtypes = getattr(X, "dtypes", [])
+        return np.array([str(dtype) == "category" for dtype in dtypes]) if len(dtypes) == D else mask
     chosen = np.asarray(features)
     if chosen.dtype.kind == "b" and chosen.shape == (D,):
         return chosen
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iu"):
-        advice = f'"from_dtype", None, a list of column numbers or a mask of {D} booleans'
+    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iuUO"):
+        advice = f'"from_dtype", None, a list of column numbers or names, or a mask of {D} booleans'
         raise ValueError(f"categorical_features={features!r} must be {advice}")
-    if chosen.size and (chosen.min() < 0 or chosen.max() >= D):
-        raise ValueError(f"categorical_features={features!r} names a column outside 0..{D - 1}")
-    mask[chosen.astype(np.intp)] = True
+    columns = list(range(D)) if chosen.dtype.kind in "iu" else list(names or [])
+    if unknown := [column for column in chosen.tolist() if column not in columns]:
+        raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; columns are {_some(columns)}")
+    mask[[columns.index(column) for column in chosen.tolist()]] = True
     return mask
+
+
+def _some(columns: list[Any]) -> str:
+    return ", ".join(map(repr, columns[:8])) + (", ..." if len(columns) > 8 else "") if columns else "not named"
 
 
 def threads(n_jobs: Any) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
@@ -21,11 +22,10 @@ from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
 from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats
 from salsa.memory import memory_limit_bytes, require_memory
-from salsa.selection import OrderResult, OrderSearch, search_order
+from salsa.selection import ALPHA_FLOOR, OrderResult, OrderSearch, search_order
 from salsa.solvers import Fold, exact_bytes, exact_factor, solve_once
 
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
-ALPHA_FLOOR = 1e-14  # of the mean diagonal: alpha = 0 means as little as rounding allows
 
 
 class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
@@ -55,9 +55,11 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
     rank : None
         The exact solver has no rank to choose; anything but None is refused.
     cv : int, splitter or iterable, default=5
-        Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits.
+        Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits. For grouped
+        rows give the splits: ``cv=list(GroupKFold().split(X, y, groups))``.
     categorical_features : "from_dtype", None, or array of indices or a mask, default="from_dtype"
-        Columns that hold category codes: compared for equality only. "from_dtype" finds none in a numeric table.
+        Columns whose numbers are codes of categories, compared for equality only: those of category dtype in a
+        pandas data frame, or columns by number, name or mask.
     memory_limit : None, int or str, default=None
         Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available.
     n_jobs : int, default=None
@@ -121,6 +123,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q)."""
+        table = X
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
         self._check_choices()
         weight, used = _weights(sample_weight, X)
@@ -128,10 +131,10 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         problem = _Problem(X[used], Y[used], weight, parameters.threads(self.n_jobs))
         order, alphas = parameters.single_order(self.order, X.shape[1]), parameters.alpha_candidates(self.alpha)
-        kernel_of = self._kernel_family(problem)
         nothing_to_choose = order is not None and alphas is not None and len(alphas) == 1
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
+            kernel_of = self._kernel_family(problem, table)
             if nothing_to_choose or len(problem.X) == 1:
                 alpha = alphas[0] if alphas else 1.0
                 self.search_ = OrderSearch((), order or 1, alpha, ("order and alpha were given, or there is one row",))
@@ -155,7 +158,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         check_is_fitted(self)
         kernel, arrays = self.expansion_.state()
         header = {
-            "parameters": {name: value for name, value in self.get_params().items() if _is_plain(value)},
+            "parameters": _stored(self.get_params()),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "flat": self._flat,
             "search": self.search_.state(),
@@ -170,12 +173,13 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         if self.rank is not None:
             raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
 
-    def _kernel_family(self, problem: _Problem) -> Callable[[int], AdditiveKernel]:
+    def _kernel_family(self, problem: _Problem, table: Any) -> Callable[[int], AdditiveKernel]:
         """order -> kernel, with bandwidths, relevances and base kernels set."""
         D = problem.X.shape[1]
         bandwidth = parameters.bandwidths(self.bandwidth, problem.X, problem.weight)
         relevance = parameters.relevances(self.relevance, D)
-        categorical = parameters.categorical_mask(self.categorical_features, D)
+        names = list(getattr(self, "feature_names_in_", []))
+        categorical = parameters.categorical_mask(self.categorical_features, table, names, D)
         base = tuple("equality" if is_category else self.kernel for is_category in categorical)
 
         def kernel_of(order: int) -> AdditiveKernel:
@@ -198,8 +202,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
             Y,
             folds,
             parameters.order_rule(self.order, X.shape[1]),
-            scale=lambda order: _scale(kernel_of(order), X),
-            alphas=alphas and [max(alpha, ALPHA_FLOOR) for alpha in alphas],
+            scale=lambda order: _scale(kernel_of(order), problem),
+            alphas=alphas,
             sample_weight=weight,
             report=_report if self.verbose else None,
         )
@@ -216,12 +220,16 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     """Read a model that ``SalsaRegressor.save`` wrote. Nothing in the file is executed."""
     header, arrays = read_archive(path)
     try:
-        model = SalsaRegressor(**header["parameters"])
+        parameters = header["parameters"]
+        model = SalsaRegressor(**parameters)
         model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
         model.search_ = OrderSearch.from_state(header["search"])
         model.n_features_in_ = model.expansion_.kernel.n_features
         if names := header["feature_names"]:
             model.feature_names_in_ = np.array(names, dtype=object)
+        if lost := sorted(set(model.get_params()) - set(parameters)):
+            note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
+            model.search_ = model.search_.with_note(note)
         model._store(flat=bool(header["flat"]))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is not a complete salsa model file: it lacks or misstates {error}") from error
@@ -238,14 +246,14 @@ class _Problem(NamedTuple):
 def _solve(problem: _Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
     """The fit at a given alpha by one Cholesky factor: cheaper and more accurate than the search's eigenvalues."""
     X, Y, weight, threads = problem
-    alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, X))
+    alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, problem))
     coef, offset, note = solve_once(kernel(X, n_threads=threads), Y, alpha, weight)
     return KernelExpansion(kernel, X, coef, offset), note
 
 
-def _scale(kernel: AdditiveKernel, X: Floats) -> float:
-    """Mean diagonal of K; 1 for a kernel that vanishes (all relevances zero)."""
-    return float(kernel.diagonal(X).mean()) or 1.0
+def _scale(kernel: AdditiveKernel, problem: _Problem) -> float:
+    """Mean diagonal of K; 1 for a kernel that vanishes. Not of W K: a row of weight 2 is two rows on the diagonal."""
+    return float(kernel.diagonal(problem.X).mean()) or 1.0
 
 
 def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.bool_]]:
@@ -256,6 +264,9 @@ def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.b
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     used = weight > 0
+    if weight.sum() < 0.5 * used.sum():
+        advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
+        warnings.warn(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}", stacklevel=3)
     return weight[used], used
 
 
@@ -264,6 +275,16 @@ def _report(result: OrderResult) -> None:
     print(f"[salsa] order {result.order}: error {error} of the variance, {result.seconds:.1f} s", file=sys.stderr)
 
 
+def _stored(values: dict[str, Any]) -> dict[str, Any]:
+    """Parameters as JSON gives them back: numbers, texts and sequences of these; splitters are left out."""
+    plain = {
+        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for key, value in values.items()
+    }
+    plain = {name: list(value) if isinstance(value, tuple | range) else value for name, value in plain.items()}
+    return {name: value for name, value in plain.items() if _is_plain(value)}
+
+
 def _is_plain(value: Any) -> bool:
-    """Whether JSON gives it back as it was."""
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
     return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))

@@ -24,6 +24,8 @@ REFINEMENTS = (0.25, 0.125)
 #: where the error is flat (a noise-free target as alpha falls) rounding must not decide.
 INDIFFERENCE = 0.01
 INDIFFERENCE_OF_VARIANCE = 1e-10
+#: alpha = 0 means this share of the mean diagonal: as little as rounding allows
+ALPHA_FLOOR = 1e-14
 
 
 class AlphaPath(NamedTuple):
@@ -120,7 +122,7 @@ class Score:
     def __init__(self, Y: Floats, folds: Sequence[Fold], sample_weight: Floats | None = None) -> None:
         w = np.ones(len(Y)) if sample_weight is None else sample_weight
         variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()
-        self.scale = np.where(variance > 0, variance, 1.0)
+        self.scale = np.where(Y.max(axis=0) > Y.min(axis=0), variance, 1.0)  # of a constant, rounding is no variance
         self.folds = folds
         self.weight = np.concatenate([w[fold.held_out[fold.test]] for fold in folds])
 
@@ -133,7 +135,7 @@ class Score:
 
 
 Loss = Callable[[float], tuple[float, float]]  # alpha -> cross-validation error and its standard error
-OrderRule = Callable[[Callable[[int], float]], None]  # asks for the errors of the orders it wants tried
+OrderRule = Callable[[Callable[[int], tuple[float, float]]], None]  # asks for the losses of the orders it wants tried
 
 
 def search_alpha(loss: Loss, scale: float) -> AlphaPath:
@@ -180,16 +182,15 @@ def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
     return AlphaPath(np.array(alphas), np.array([tried[a][0] for a in alphas]), best, *tried[best])
 
 
-def increasing(D: int, patience: int) -> OrderRule:
-    """Orders 1, 2, ... until `patience` in a row have not improved on the best so far."""
+def increasing(D: int, patience: int, worthwhile: float = 0.0) -> OrderRule:
+    """Orders 1, 2, ... until `patience` in a row have not improved on the best by `worthwhile` standard errors."""
 
-    def rule(error: Callable[[int], float]) -> None:
+    def rule(loss: Callable[[int], tuple[float, float]]) -> None:
         best, waited = np.inf, 0
         for d in range(1, D + 1):
-            if (e := error(d)) < best:
-                best, waited = e, 0
-            else:
-                waited += 1
+            error, standard_error = loss(d)
+            waited = 0 if error < best - worthwhile * standard_error else waited + 1
+            best = min(best, error)
             if waited == patience:
                 return
 
@@ -199,15 +200,15 @@ def increasing(D: int, patience: int) -> OrderRule:
 def bisecting(D: int) -> OrderRule:
     """The paper's binary-search-like procedure on 1..D, for an error that falls and then rises."""
 
-    def rule(error: Callable[[int], float]) -> None:
+    def rule(loss: Callable[[int], tuple[float, float]]) -> None:
         low, high = 1, D
         while low < high:
             middle = (low + high) // 2
-            if error(middle + 1) < error(middle):
+            if loss(middle + 1)[0] < loss(middle)[0]:
                 low = middle + 1
             else:
                 high = middle
-        error(low)
+        loss(low)
 
     return rule
 
@@ -215,9 +216,9 @@ def bisecting(D: int) -> OrderRule:
 def given(orders: Sequence[int]) -> OrderRule:
     """Exactly these orders."""
 
-    def rule(error: Callable[[int], float]) -> None:
+    def rule(loss: Callable[[int], tuple[float, float]]) -> None:
         for d in orders:
-            error(d)
+            loss(d)
 
     return rule
 
@@ -239,23 +240,30 @@ def search_order(
     """
     score = Score(Y, folds, sample_weight)
     results: dict[int, OrderResult] = {}
+    notes: set[str] = set()
 
-    def error(order: int) -> float:
+    def loss_of(order: int) -> tuple[float, float]:
         if order not in results:
             start = time.perf_counter()
             factor = factor_of(order)
-            residuals = held_out(factor, Y, folds).residuals
-            loss = lambda alpha: score(residuals(alpha))  # noqa: E731
-            path = search_alpha(loss, scale(order)) if alphas is None else try_alphas(loss, alphas)
+            held = held_out(factor, Y, folds)
+            path = _search_or_try(lambda alpha: score(held.residuals(alpha)), scale(order), alphas)
             dof = degrees_of_freedom(factor, path.alpha)
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
+            notes.update(held.notes)
             if report is not None:
                 report(results[order])
-        return results[order].path.error
+        return results[order].path[-2:]
 
-    rule(error)
+    rule(loss_of)
     order = _smallest_good_order(tuple(results.values()))
-    return OrderSearch(tuple(results.values()), order, results[order].path.alpha)
+    return OrderSearch(tuple(results.values()), order, results[order].path.alpha, tuple(sorted(notes)))
+
+
+def _search_or_try(loss: Loss, scale: float, alphas: Sequence[float] | None) -> AlphaPath:
+    if alphas is None:
+        return search_alpha(loss, scale)
+    return try_alphas(loss, [max(alpha, ALPHA_FLOOR * scale) for alpha in alphas])
 
 
 def _smallest_good_order(results: Sequence[OrderResult]) -> int:

@@ -55,13 +55,13 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         bandwidth, sd = rule_of_thumb_bandwidth(X), float(np.std(y, ddof=1)) or 1.0
         found: dict[int, tuple[float, float]] = {}  # order -> (alpha, cross-validation value)
 
-        def error(order: int) -> float:
+        def loss(order: int) -> tuple[float, float]:
             factor = exact_factor(_kernel(bandwidth, order, sd)(X), intercept=False)
             found[order] = _best_alpha(factor, Y, folds)
-            return found[order][1]
+            return found[order][1], 0.0
 
         with threadpool_limits(1, user_api="blas"):
-            increasing(X.shape[1], patience=3)(error)
+            increasing(X.shape[1], patience=3)(loss)
             self.order_ = min(found, key=lambda order: (found[order][1], order))
             self.alpha_ = found[self.order_][0]
             kernel = _kernel(bandwidth, self.order_, sd)

@@ -38,6 +38,12 @@ class Factor:
         """u (n,) = W^1/2 1 / |W^1/2 1|, or None without intercept."""
         return None if self.kernel_mean is None else self.root_weight / np.linalg.norm(self.root_weight)
 
+    def remove(self, y: Floats) -> Floats:
+        """What is left of y (n, q), nearly orthogonal to Q and u already, without what rounding left of them."""
+        y = y - self.Q @ (self.Q.T @ y)
+        u = self.intercept_direction
+        return y if u is None else y - np.outer(u, u @ y)
+
     def project(self, Y: Floats) -> Floats:
         """P W^1/2 Y (n, q)."""
         weighted = self.root_weight[:, None] * Y

@@ -36,6 +36,8 @@ class Fold(NamedTuple):
 class HeldOut(Protocol):
     """Residuals y_i - f^(-B)(x_i) of rows that the fit did not see."""
 
+    notes: set[str]  # what ill-conditioned matrices needed
+
     def residuals(self, alpha: float) -> list[Floats]:
         """One array (rows of the fold's held_out, q) per fold, in the units of y."""
 
@@ -94,11 +96,7 @@ def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
     y = factor.project(Y)
     Qy = factor.Q.T @ y
     c: Floats = factor.Q @ (Qy / (factor.l + alpha)[:, None])
-    if factor.spans_everything:
-        return c
-    rest = y - factor.Q @ Qy
-    rest -= factor.Q @ (factor.Q.T @ rest)  # again: what rounding left of Q in here would be multiplied by 1 / alpha
-    return c + rest / alpha
+    return c if factor.spans_everything else c + factor.remove(y - factor.Q @ Qy) / alpha
 
 
 def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
@@ -111,47 +109,61 @@ def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Fl
 
 
 class _LeaveOneOut:
+    """alpha G_ii = (I - uu' - QQ')_ii + sum_k Q_ik^2 alpha / (l_k + alpha): no difference of nearly equal numbers."""
+
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         self.factor, self.Y, self.folds = factor, Y, folds
-        u = factor.intercept_direction
-        self.free = np.ones(len(Y)) if u is None else 1.0 - u**2  # diagonal of P
+        self.notes: set[str] = set()
         self.squares = factor.Q**2
+        u = factor.intercept_direction
+        rest = 1.0 - self.squares.sum(axis=1) - (0.0 if u is None else u**2)
+        self.rest = np.zeros(len(Y)) if factor.spans_everything else np.maximum(rest, 0.0)
 
     def residuals(self, alpha: float) -> list[Floats]:
-        l = self.factor.l  # noqa: E741
-        diagonal = (self.free - self.squares @ (l / (l + alpha))) / alpha
-        r = _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
+        diagonal = self.rest + self.squares @ (alpha / (self.factor.l + alpha))
+        r = alpha * _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
         return [r[fold.held_out] for fold in self.folds]
 
 
 class _FoldBlocks:
+    """alpha G_BB = (I - uu' - QQ')_BB + Q_B diag(alpha / (l + alpha)) Q_B'"""
+
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         self.factor, self.Y, self.folds = factor, Y, folds
-        u = factor.intercept_direction
-        self.u = np.zeros(len(Y)) if u is None else u
-        self.rows = [np.asfortranarray(factor.Q[fold.held_out].T) for fold in folds]
+        self.notes: set[str] = set()
 
     def residuals(self, alpha: float) -> list[Floats]:
-        l = self.factor.l  # noqa: E741
-        c = _dual(self.factor, self.Y, alpha)
-        shrink = np.sqrt(l / (l + alpha))[:, None]
-        return [
-            self._residual(fold.held_out, Q * shrink, c, alpha) for fold, Q in zip(self.folds, self.rows, strict=True)
-        ]
+        c = alpha * _dual(self.factor, self.Y, alpha)
+        shrink = np.sqrt(alpha / (self.factor.l + alpha))
+        return [self._residual(fold.held_out, shrink, c) for fold in self.folds]
 
-    def _residual(self, B: Rows, shrunk: Floats, c: Floats, alpha: float) -> Floats:
-        """alpha G_BB = I - u_B u_B' - Q_B diag(l / (l + alpha)) Q_B'"""
-        G = dsyrk(-1.0, shrunk, trans=1, lower=1) if len(shrunk) else np.zeros((len(B), len(B)))  # lower triangle only
-        G.flat[:: len(B) + 1] += 1.0
-        G -= np.outer(self.u[B], self.u[B])
-        r, _ = solve_positive(G, alpha * c[B])
+    def _residual(self, B: Rows, shrink: Floats, c: Floats) -> Floats:
+        Q_B = self.factor.Q[B]
+        G = _gram(Q_B * shrink)
+        if not self.factor.spans_everything:
+            G += self._rest(B, Q_B)
+        r, note = solve_positive(G, c[B])
+        self.notes |= {note} if note else set()
         return r / self.factor.root_weight[B][:, None]
+
+    def _rest(self, B: Rows, Q_B: Floats) -> Floats:
+        u = self.factor.intercept_direction
+        rest = np.eye(len(B)) - _gram(Q_B)
+        return rest if u is None else rest - np.outer(u[B], u[B])
+
+
+def _gram(A: Floats) -> Floats:
+    """A A' (n_B, n_B), of which only the lower triangle is filled: nothing reads the other."""
+    if A.shape[1] == 0:
+        return np.zeros((len(A), len(A)))
+    return dsyrk(1.0, A.T, trans=1, lower=1)
 
 
 class _FoldGrams:
     """Ridge in the coordinates F = Q diag(l)^1/2 of the training rows T; one eigen-decomposition per fold."""
 
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
+        self.notes: set[str] = set()
         F = factor.Q * np.sqrt(factor.l)
         self.parts = [self._prepare(factor, F, factor.project(Y), fold.held_out) for fold in folds]
 
