@@ -68,11 +68,20 @@ class TestRoundTrip:
             "random_state": 7,
             "cv": KFold(3),
         }
-        SalsaRegressor(**parameters).fit(*additive_truth(n=30)).save(tmp_path / "m")
+        SalsaRegressor(relevance="equal", **parameters).fit(*additive_truth(n=30)).save(tmp_path / "m")
         again = salsa.load(tmp_path / "m")
         assert (again.order, again.alpha, again.bandwidth, again.random_state) == (2, [0.1, 1.0], [1.0] * 6, 7)
         assert again.cv == 5
         assert again.search_.notes == ("parameters a model file cannot hold are at their defaults: cv",)
+
+    def test_learned_kernels_and_their_race_come_back(self, tmp_path):
+        X, y = additive_truth(n=120)
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        model.save(tmp_path / "m")
+        again = salsa.load(tmp_path / "m")
+        np.testing.assert_array_equal(again.predict(X), model.predict(X))
+        assert len(model.search_.race) > 3
+        assert again.search_.race.equals(model.search_.race)
 
     def test_a_loaded_model_can_be_fitted_again(self, path):
         again = salsa.load(path).set_params(order=2).fit(*additive_truth(n=60))

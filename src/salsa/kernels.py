@@ -76,7 +76,7 @@ class AdditiveKernel:
             if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be finite and not negative")
         _base_codes(self.base, D)
-        if not (np.isfinite(self._diagonal_value) and self._normaliser.all()):
+        if not (np.isfinite(self._diagonal_value) and self.normaliser.all()):
             raise ValueError(
                 f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances"
             )
@@ -106,7 +106,7 @@ class AdditiveKernel:
         """(d+1, n, m): e_m / C(D, m) of every order m = 0..d, unweighted, in one sweep."""
         X, Z = self._check(X), self._check(X if Z is None else Z)
         threads = _threads(n_threads, len(X), len(Z), self.n_features)
-        return _core.orders(X, Z, *self._arguments(self._normaliser), threads)
+        return _core.orders(X, Z, *self._arguments(self.normaliser), threads)
 
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
@@ -137,12 +137,12 @@ class AdditiveKernel:
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
-        weights = self.order_weights * self._normaliser
+        weights = self.order_weights * self.normaliser
         relevance, log_bandwidth, e = _core.gradient(X, Z, G, *self._arguments(weights), threads, None, all_orders)
-        return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self._normaliser)
+        return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
 
     @property
-    def _normaliser(self) -> Floats:
+    def normaliser(self) -> Floats:
         """1 / C(D, m) for m = 0..d."""
         return 1.0 / _binomials(self.n_features, self.order)
 
@@ -150,7 +150,7 @@ class AdditiveKernel:
     def _diagonal_value(self) -> float:
         e = elementary_symmetric(self.relevance, self.order)
         with np.errstate(over="ignore", invalid="ignore"):
-            return float(self.order_weights @ (e * self._normaliser)) if np.isfinite(e).all() else np.inf
+            return float(self.order_weights @ (e * self.normaliser)) if np.isfinite(e).all() else np.inf
 
     def _check(self, X: Any) -> Floats:
         rows: Floats = check_array(X, dtype=np.float64, order="C", ensure_min_samples=0, input_name="X")
@@ -165,7 +165,7 @@ class AdditiveKernel:
     def _active(self) -> _ActiveFeatures | None:
         """What is left for the compiled loops without features of relevance zero; None where that is nothing."""
         keep = np.flatnonzero(self.relevance > 0)
-        weights = (self.order_weights * self._normaliser)[: len(keep) + 1]
+        weights = (self.order_weights * self.normaliser)[: len(keep) + 1]
         if len(keep) == 0:
             return None
         codes = _base_codes(self.base, self.n_features)

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa import _core
+from salsa.guard import race_structures
 from salsa.kernels import Floats, largest_order, rule_of_thumb_bandwidth
+from salsa.learning import Structure
 from salsa.selection import OrderRule, bisecting, given, increasing
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
@@ -22,7 +24,7 @@ WORTHWHILE = (
 def order_rule(order: Any, D: int) -> OrderRule:
     """How the orders 1..D are tried."""
     if is_text(order, "auto"):
-        return increasing(largest_order(D), PATIENCE, WORTHWHILE)
+        return increasing(range(1, largest_order(D) + 1), PATIENCE, WORTHWHILE)
     return bisecting(largest_order(D)) if is_text(order, "bisect") else given(_orders(order, D))
 
 
@@ -55,8 +57,18 @@ def bandwidths(bandwidth: Any, X: Floats, weight: Floats | None) -> Floats:
 
 
 def relevances(relevance: Any, D: int) -> Floats:
-    """a_j (D,)."""
-    return np.ones(D) if is_text(relevance, "equal") else per_feature("relevance", relevance, D, '"equal"')
+    """a_j (D,); equal where they are to be learned."""
+    if is_text(relevance, "equal") or is_text(relevance, "learned"):
+        return np.ones(D)
+    return per_feature("relevance", relevance, D, '"learned", "equal"')
+
+
+def structures(order: Any, interactions: str, D: int, varying: int) -> list[Structure]:
+    """Which orders the learned kernels have: those given, or those of the race; at most as many as features vary."""
+    if isinstance(order, str):
+        return race_structures(varying, interactions)
+    orders = [min(d, varying) for d in _orders(order, D)]
+    return [Structure(1 if interactions == "up_to" else d, d) for d in dict.fromkeys(orders)]
 
 
 def categorical_mask(features: Any, X: Any, names: Sequence[str] | None, D: int) -> NDArray[np.bool_]:

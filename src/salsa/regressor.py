@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,11 +21,24 @@ from salsa import parameters
 from salsa.archive import read_archive, write_archive
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats
+from salsa.guard import RACE_ROWS, finish, race, stratified_rows
+from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats, largest_order
+from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
-from salsa.selection import ALPHA_FLOOR, OrderResult, OrderSearch, search_order
+from salsa.selection import (
+    ALPHA_FLOOR,
+    Contender,
+    OrderResult,
+    OrderRule,
+    OrderSearch,
+    given,
+    increasing,
+    search_order,
+)
 from salsa.solvers import Fold, exact_bytes, exact_factor, solve_once
 
+LEARNING_MINIMUM = 80  # rows below which relevances are not learned
+LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 
 
@@ -41,15 +55,16 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         halving (for many features and a large best order); a sequence tries exactly those.
     alpha : "auto", float or sequence of float, default="auto"
         Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper.
-    relevance : "equal" or array of shape (n_features,), default="equal"
-        Relevance a_j >= 0 of every feature; 0 removes it.
+    relevance : "learned", "equal" or array of shape (n_features,), default="learned"
+        Relevance a_j >= 0 of every feature; 0 removes it. "learned" learns relevances, bandwidths, order weights, and
+        keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d with equal weight, or only d (the paper).
     kernel : {"gaussian", "laplace", "matern32", "matern52"}, default="gaussian"
         Base kernel of single features.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
-        h_j = c sd_j n^(-1/5), with c = 20 for "auto" and "rule_of_thumb" (the paper), or a given c; an array gives
-        the h_j themselves.
+        "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
+        with c = 20 (the paper) or a given c; an array gives the h_j themselves.
     solver : "auto" or "exact", default="auto"
         Both are the exact solver: one eigen-decomposition per order, for up to about ten thousand rows.
     rank : None
@@ -65,7 +80,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
     n_jobs : int, default=None
         Threads for kernel matrices; None or -1 means all. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the folds where cv is a number.
+        Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
     verbose : int, default=0
         1 prints a line per order to standard error.
 
@@ -93,7 +108,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         order: Any = "auto",
         alpha: Any = "auto",
         *,
-        relevance: Any = "equal",
+        relevance: Any = "learned",
         interactions: str = "up_to",
         kernel: str = "gaussian",
         bandwidth: Any = "auto",
@@ -129,20 +144,16 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         weight, used = _weights(sample_weight, X)
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        problem = _Problem(X[used], Y[used], weight, parameters.threads(self.n_jobs))
-        order, alphas = parameters.single_order(self.order, X.shape[1]), parameters.alpha_candidates(self.alpha)
-        nothing_to_choose = order is not None and alphas is not None and len(alphas) == 1
+        problem = Problem(
+            X[used], Y[used], weight, self._base(table, X.shape[1]), threads=parameters.threads(self.n_jobs)
+        )
+        random_state = check_random_state(self.random_state)
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
-            kernel_of = self._kernel_family(problem, table)
-            if nothing_to_choose or len(problem.X) == 1:
-                alpha = alphas[0] if alphas else 1.0
-                self.search_ = OrderSearch((), order or 1, alpha, ("order and alpha were given, or there is one row",))
-            else:
-                folds = make_folds(self.cv, X, Y, used, check_random_state(self.random_state))
-                self.search_ = self._search(problem, kernel_of, alphas, folds)
-            self.expansion_, note = _solve(problem, kernel_of(self.search_.order), self.search_.alpha)
-        self.search_ = self.search_.with_note(note)
+            plan = self._plan(problem, random_state)
+            self.search_ = self._search(problem, plan, lambda: make_folds(self.cv, X, Y, used, random_state))
+            self.expansion_, note = _solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
+        self.search_ = replace(self.search_, contenders=plan.contenders).with_note(plan.note).with_note(note)
         self._store(flat=y.ndim == 1)
         return self
 
@@ -173,39 +184,77 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         if self.rank is not None:
             raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
 
-    def _kernel_family(self, problem: _Problem, table: Any) -> Callable[[int], AdditiveKernel]:
-        """order -> kernel, with bandwidths, relevances and base kernels set."""
-        D = problem.X.shape[1]
-        bandwidth = parameters.bandwidths(self.bandwidth, problem.X, problem.weight)
-        relevance = parameters.relevances(self.relevance, D)
+    def _base(self, table: Any, D: int) -> tuple[str, ...]:
+        """The base kernel of every feature."""
         names = list(getattr(self, "feature_names_in_", []))
         categorical = parameters.categorical_mask(self.categorical_features, table, names, D)
-        base = tuple("equality" if is_category else self.kernel for is_category in categorical)
+        return tuple("equality" if is_category else self.kernel for is_category in categorical)
+
+    def _plan(self, problem: Problem, random_state: RandomState) -> _Plan:
+        """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
+        D = problem.X.shape[1]
+        rule, kernel_of = parameters.order_rule(self.order, D), self._kernel_family(problem)
+        if not parameters.is_text(self.relevance, "learned"):
+            return _Plan(kernel_of, rule)
+        varying = int(np.sum(problem.X.max(axis=0) > problem.X.min(axis=0)))
+        total = len(problem.X) if problem.weight is None else problem.weight.sum()
+        if total < LEARNING_MINIMUM or varying == 0:
+            return _Plan(kernel_of, rule, note=f"fewer than {LEARNING_MINIMUM} rows: relevances are equal, not learned")
+        given_bandwidth = None if parameters.is_text(self.bandwidth, "auto") else kernel_of(1).bandwidth
+        problem = problem._replace(bandwidth=given_bandwidth)
+        sample = problem.rows(stratified_rows(problem, RACE_ROWS, random_state))
+        equal, alpha = self._equal_contender(sample)
+        structures = parameters.structures(self.order, self.interactions, D, varying)
+        contenders, winner = race(sample, structures, equal, alpha, random_state)
+        if winner is None:
+            return _Plan(kernel_of, rule, contenders, "equal relevances predict better than learned ones")
+        kernel = finish(problem, winner, random_state).kernel
+        return _Plan(lambda order: kernel, given([kernel.order]), contenders)
+
+    def _equal_contender(self, sample: Problem) -> tuple[AdditiveKernel, float]:
+        """The equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
+        D = sample.X.shape[1]
+        kernel_of = self._kernel_family(sample)
+        rule = parameters.order_rule(self.order, D)
+        if isinstance(self.order, str):
+            rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, parameters.WORTHWHILE)
+        folds = make_folds(5, sample.X, sample.Y, np.ones(len(sample.X), dtype=bool), 0)
+        search = self._cross_validate(sample, _Plan(kernel_of, rule), folds)
+        return kernel_of(search.order), search.alpha
+
+    def _kernel_family(self, problem: Problem) -> Callable[[int], AdditiveKernel]:
+        """order -> kernel of given or equal relevances."""
+        bandwidth = parameters.bandwidths(self.bandwidth, problem.X, problem.weight)
+        relevance = parameters.relevances(self.relevance, problem.X.shape[1])
 
         def kernel_of(order: int) -> AdditiveKernel:
             weights = np.zeros(order + 1)
             weights[1 if self.interactions == "up_to" else order :] = 1.0
-            return AdditiveKernel(bandwidth, relevance, weights, base)
+            return AdditiveKernel(bandwidth, relevance, weights, problem.base)
 
         return kernel_of
 
-    def _search(
-        self,
-        problem: _Problem,
-        kernel_of: Callable[[int], AdditiveKernel],
-        alphas: list[float] | None,
-        folds: list[Fold],
+    def _search(self, problem: Problem, plan: _Plan, folds: Callable[[], list[Fold]]) -> OrderSearch:
+        """Order and alpha by cross-validation, unless both are given or there is a single row."""
+        order = parameters.single_order(self.order, problem.X.shape[1])
+        alphas = parameters.alpha_candidates(self.alpha)
+        if len(problem.X) > 1 and (order is None or alphas is None or len(alphas) > 1):
+            return self._cross_validate(problem, plan, folds(), _report if self.verbose else None)
+        note = "order and alpha were given, or there is one row: nothing to search"
+        return OrderSearch((), order or 1, alphas[0] if alphas else 1.0, (note,))
+
+    def _cross_validate(
+        self, problem: Problem, plan: _Plan, folds: list[Fold], report: Callable[[OrderResult], None] | None = None
     ) -> OrderSearch:
-        X, Y, weight, threads = problem
         return search_order(
-            lambda order: exact_factor(kernel_of(order)(X, n_threads=threads), weight),
-            Y,
+            lambda order: exact_factor(plan.kernel_of(order)(problem.X, n_threads=problem.threads), problem.weight),
+            problem.Y,
             folds,
-            parameters.order_rule(self.order, X.shape[1]),
-            scale=lambda order: _scale(kernel_of(order), problem),
-            alphas=alphas,
-            sample_weight=weight,
-            report=_report if self.verbose else None,
+            plan.rule,
+            scale=lambda order: _scale(plan.kernel_of(order), problem),
+            alphas=parameters.alpha_candidates(self.alpha),
+            sample_weight=problem.weight,
+            report=report,
         )
 
     def _store(self, *, flat: bool) -> None:
@@ -236,22 +285,24 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     return model
 
 
-class _Problem(NamedTuple):
-    X: Floats  # (n, D), the rows in use
-    Y: Floats  # (n, q)
-    weight: Floats | None  # (n,)
-    threads: int | None
+class _Plan(NamedTuple):
+    """The kernel of every order, how orders are tried, and what the race between kernels said."""
+
+    kernel_of: Callable[[int], AdditiveKernel]
+    rule: OrderRule
+    contenders: tuple[Contender, ...] = ()
+    note: str | None = None
 
 
-def _solve(problem: _Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
+def _solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
     """The fit at a given alpha by one Cholesky factor: cheaper and more accurate than the search's eigenvalues."""
-    X, Y, weight, threads = problem
+    X, Y, weight = problem[:3]
     alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, problem))
-    coef, offset, note = solve_once(kernel(X, n_threads=threads), Y, alpha, weight)
+    coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, alpha, weight)
     return KernelExpansion(kernel, X, coef, offset), note
 
 
-def _scale(kernel: AdditiveKernel, problem: _Problem) -> float:
+def _scale(kernel: AdditiveKernel, problem: Problem) -> float:
     """Mean diagonal of K; 1 for a kernel that vanishes. Not of W K: a row of weight 2 is two rows on the diagonal."""
     return float(kernel.diagonal(problem.X).mean()) or 1.0
 

@@ -45,6 +45,16 @@ class OrderResult(NamedTuple):
     seconds: float
 
 
+class Contender(NamedTuple):
+    """One kernel of the race between learned and equal relevances: its error on rows that it did not learn from."""
+
+    kernel: str  # "learned" or "equal"
+    order: int
+    error: float
+    standard_error: float
+    seconds: float
+
+
 @dataclass(frozen=True)
 class OrderSearch:
     """What was tried and found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
@@ -53,6 +63,7 @@ class OrderSearch:
     order: int
     alpha: float
     notes: tuple[str, ...] = field(default=())
+    contenders: tuple[Contender, ...] = field(default=())  # empty where nothing was learned
 
     def with_note(self, note: str | None) -> OrderSearch:
         """The same search with one more note, if there is one."""
@@ -76,13 +87,24 @@ class OrderSearch:
         names = ["order", "alpha", "cv_error", "standard_error", "degrees_of_freedom", "seconds", "chosen"]
         return pd.DataFrame(rows, columns=names)
 
+    @property
+    def race(self) -> pd.DataFrame:
+        """One row per contender: kernel, order, error, standard_error, seconds; the least error won."""
+        return pd.DataFrame(self.contenders, columns=list(Contender._fields))
+
     def state(self) -> dict[str, Any]:
         """What a model file holds of it, for JSON."""
         results = [
             [r.order, r.path.alphas.tolist(), r.path.errors.tolist(), *r.path[2:], r.degrees_of_freedom, r.seconds]
             for r in self.results
         ]
-        return {"results": results, "order": self.order, "alpha": self.alpha, "notes": list(self.notes)}
+        return {
+            "results": results,
+            "order": self.order,
+            "alpha": self.alpha,
+            "notes": list(self.notes),
+            "contenders": [list(contender) for contender in self.contenders],
+        }
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> OrderSearch:
@@ -91,7 +113,8 @@ class OrderSearch:
             OrderResult(order, AlphaPath(np.array(alphas), np.array(errors), *best), dof, seconds)
             for order, alphas, errors, *best, dof, seconds in state["results"]
         )
-        return cls(results, state["order"], state["alpha"], tuple(state["notes"]))
+        contenders = tuple(Contender(*contender) for contender in state["contenders"])
+        return cls(results, state["order"], state["alpha"], tuple(state["notes"]), contenders)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Cross-validation error against order, with one standard error either side."""
@@ -182,12 +205,12 @@ def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
     return AlphaPath(np.array(alphas), np.array([tried[a][0] for a in alphas]), best, *tried[best])
 
 
-def increasing(D: int, patience: int, worthwhile: float = 0.0) -> OrderRule:
-    """Orders 1, 2, ... until `patience` in a row have not improved on the best by `worthwhile` standard errors."""
+def increasing(orders: Sequence[int], patience: int, worthwhile: float = 0.0) -> OrderRule:
+    """Ascending orders until `patience` in a row have not improved on the best by `worthwhile` standard errors."""
 
     def rule(loss: Callable[[int], tuple[float, float]]) -> None:
         best, waited = np.inf, 0
-        for d in range(1, D + 1):
+        for d in orders:
             error, standard_error = loss(d)
             waited = 0 if error < best - worthwhile * standard_error else waited + 1
             best = min(best, error)

@@ -61,7 +61,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return found[order][1], 0.0
 
         with threadpool_limits(1, user_api="blas"):
-            increasing(X.shape[1], patience=3)(loss)
+            increasing(range(1, X.shape[1] + 1), patience=3)(loss)
             self.order_ = min(found, key=lambda order: (found[order][1], order))
             self.alpha_ = found[self.order_][0]
             kernel = _kernel(bandwidth, self.order_, sd)

@@ -1,0 +1,114 @@
+"""The guard: learned kernels and the equal-relevance kernel compete on rows that learned nothing.
+
+Learning fits up to two numbers per feature, which cross-validation with a fixed kernel does not see. So every learned
+structure is learned twice, on either half of the rows, and judged by its leave-one-out residuals on the other half: the
+coefficients may use all rows but one, the kernel only the half that does not hold the row. The winner is then learned
+again on all rows, from where it stands. The constant has no place of its own: every kernel becomes it for large alpha.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+from salsa.kernels import AdditiveKernel, Floats, elementary_symmetric
+from salsa.learning import LearnedKernel, Problem, Structure, learn_kernel, leave_one_out_losses, refine_kernel
+from salsa.selection import Contender
+
+RACE_ROWS = 800  # rows that decide the race, half of them for each learning
+LEARNING_ROWS = 2000  # rows that the winner is learned from
+FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
+NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
+
+
+class Race(NamedTuple):
+    """Who ran, and the winning structure as learned on one half; None where equal relevances win."""
+
+    contenders: tuple[Contender, ...]
+    winner: LearnedKernel | None
+
+
+def race_structures(D: int, interactions: str) -> list[Structure]:
+    """Orders 1..2 (where the others start), 1, 1..3, up to 12 together, and all features at once."""
+    pairs = [(1, 2), (1, 1), (1, 3), (1, 12), (D, D)] if interactions == "up_to" else [(d, d) for d in (2, 1, 3, 4, D)]
+    return list(dict.fromkeys(Structure(min(low, D), min(high, D)) for low, high in pairs))
+
+
+def race(
+    sample: Problem, structures: Sequence[Structure], equal: AdditiveKernel, alpha: float, random_state: RandomState
+) -> Race:
+    """Let the structures compete with the equal-relevance kernel; the least held-out loss wins."""
+    half = stratified_halves(sample, random_state)
+    begin = time.perf_counter()
+    losses = leave_one_out_losses(sample, equal, alpha)
+    contenders = [_contender("equal", equal.order, losses, sample.weight, begin)]
+    winner: LearnedKernel | None = None
+    starts: list[Floats] = []
+    for structure in structures:
+        begin = time.perf_counter()
+        learned = [_learn_half(sample.rows(half == h), structure, starts[h] if starts else None) for h in (0, 1)]
+        starts = starts or [kernel.theta for kernel in learned]
+        first, second = (leave_one_out_losses(sample, each.kernel, each.noise) for each in learned)
+        contender = _contender("learned", structure.highest, np.where(half == 1, first, second), sample.weight, begin)
+        if contender.error < min(other.error for other in contenders):
+            winner = learned[0]
+        contenders.append(contender)
+    return Race(tuple(contenders), winner)
+
+
+def finish(problem: Problem, winner: LearnedKernel, random_state: RandomState) -> LearnedKernel:
+    """The winner, learned again on all rows or on as many as pay, without the orders that came to nothing."""
+    rows = stratified_rows(problem, LEARNING_ROWS, random_state)
+    learned = refine_kernel(problem.rows(rows), winner.structure, winner.theta, LAST)
+    return learned._replace(kernel=_without_empty_orders(learned.kernel))
+
+
+def stratified_rows(problem: Problem, limit: int, random_state: RandomState) -> NDArray[np.intp]:
+    """At most `limit` rows, one at random from each of as many slices of the target's range."""
+    n = len(problem.X)
+    if n <= limit:
+        return np.arange(n)
+    slices = np.array_split(_by_target(problem, random_state), limit)
+    return np.sort([rows[random_state.randint(len(rows))] for rows in slices])
+
+
+def stratified_halves(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
+    """0 or 1 for every row: of two neighbours in the order of the target, one at random goes to either half."""
+    order = _by_target(problem, random_state)
+    half = np.empty(len(order), dtype=np.intp)
+    first = random_state.randint(2, size=(len(order) + 1) // 2)
+    half[order] = np.column_stack([first, 1 - first]).ravel()[: len(order)]
+    return half
+
+
+def _learn_half(half: Problem, structure: Structure, start: Floats | None) -> LearnedKernel:
+    """From another structure's kernel, except for a product of many features: there relevances mean something else."""
+    if start is None or structure.lowest > 1:
+        return learn_kernel(half, structure, iterations=FIRST)
+    return learn_kernel(half, structure, start=start, iterations=NEXT)
+
+
+def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
+    """Rows in the order of the first output, ties in random order."""
+    shuffle = random_state.permutation(len(problem.Y))
+    return shuffle[np.argsort(problem.Y[shuffle, 0], kind="stable")]
+
+
+def _contender(name: str, order: int, losses: Floats, weight: Floats | None, begin: float) -> Contender:
+    w = np.ones(len(losses)) if weight is None else weight
+    error = float(w @ losses / w.sum())
+    spread = float(np.sqrt(w @ (losses - error) ** 2) / w.sum())
+    return Contender(name, order, error, spread, time.perf_counter() - begin)
+
+
+def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:
+    """The kernel without its highest orders as far as they hold next to nothing of the variance."""
+    e = elementary_symmetric(kernel.relevance, kernel.order)
+    share = kernel.order_weights * e * kernel.normaliser
+    order = int(np.flatnonzero(share >= NEGLIGIBLE * share.sum())[-1])
+    return AdditiveKernel(kernel.bandwidth, kernel.relevance, kernel.order_weights[: max(order, 1) + 1], kernel.base)

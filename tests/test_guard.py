@@ -1,0 +1,120 @@
+"""The race between learned and equal relevances."""
+
+import numpy as np
+import pytest
+from conftest import additive_truth, needs_data
+
+from salsa import SalsaRegressor
+from salsa.guard import race_structures, stratified_halves, stratified_rows
+from salsa.learning import Problem, Structure
+
+
+def problem_of(n, seed=0):
+    X, y = additive_truth(n=n, seed=seed)
+    return Problem(X, y[:, None], None, ("gaussian",) * 6)
+
+
+class TestSampling:
+    @pytest.mark.parametrize("n", [10, 11, 500])
+    def test_halves_are_halves_of_every_part_of_the_target(self, n):
+        problem = problem_of(n)
+        half = stratified_halves(problem, np.random.RandomState(0))
+        ordered = half[np.argsort(problem.Y[:, 0])]
+        assert abs(half.sum() - n / 2) <= 0.5
+        assert all(ordered[i] + ordered[i + 1] == 1 for i in range(0, n - 1, 2))
+
+    def test_rows_cover_the_range_of_the_target(self):
+        problem = problem_of(1000)
+        rows = stratified_rows(problem, 100, np.random.RandomState(0))
+        assert len(np.unique(rows)) == 100
+        rank = np.argsort(np.argsort(problem.Y[:, 0]))
+        np.testing.assert_array_equal(np.sort(rank[rows] // 10), np.arange(100))
+
+    def test_all_rows_where_they_are_few(self):
+        np.testing.assert_array_equal(stratified_rows(problem_of(20), 100, np.random.RandomState(0)), np.arange(20))
+
+    def test_structures_fit_the_number_of_features(self):
+        assert race_structures(20, "up_to") == [(1, 2), (1, 1), (1, 3), (1, 12), (20, 20)]
+        assert race_structures(2, "up_to") == [(1, 2), (1, 1), (2, 2)]
+        assert race_structures(1, "up_to") == [(1, 1)]
+        assert race_structures(9, "exact") == [(2, 2), (1, 1), (3, 3), (4, 4), (9, 9)]
+        assert all(isinstance(structure, Structure) for structure in race_structures(5, "exact"))
+
+
+class TestRegressor:
+    def test_irrelevant_features_are_removed_and_the_error_falls(self):
+        X, y = additive_truth(n=200, D=20)
+        X_test, y_test = additive_truth(n=500, D=20, seed=1)
+        learned = SalsaRegressor(random_state=0).fit(X, y)
+        equal = SalsaRegressor(relevance="equal", random_state=0).fit(X, y)
+        assert set(np.flatnonzero(learned.relevance_)) == {0, 1, 2}
+        assert 1 - learned.score(X_test, y_test) < 0.3 * (1 - equal.score(X_test, y_test))
+
+    def test_the_race_is_on_record(self, data):
+        model = SalsaRegressor(random_state=0).fit(*data)
+        race = model.search_.race
+        assert list(race["kernel"]) == ["equal"] + ["learned"] * 5
+        assert race.loc[race["error"].idxmin(), "kernel"] == "learned"
+        assert (race["standard_error"] > 0).all()
+
+    def test_pure_noise_keeps_equal_relevances_and_predicts_the_mean(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
+        predictions = SalsaRegressor(random_state=0).fit(X, y).predict(rng.normal(size=(500, 10)))
+        assert predictions.std() < 0.3
+
+    def test_few_rows_are_not_learned_from(self):
+        model = SalsaRegressor(random_state=0).fit(*additive_truth(n=60))
+        assert "fewer than 80 rows" in model.search_.notes[-1]
+        np.testing.assert_array_equal(model.relevance_, 1.0)
+
+    def test_a_product_of_all_features_is_found(self):
+        """A truth of full order in few features, where low orders fail."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 5))
+        y = np.prod(1.2 + np.sin(2 * X), axis=1)
+        model = SalsaRegressor(random_state=0).fit(X[:300], y[:300])
+        assert model.order_ >= 4
+        assert model.score(X[300:], y[300:]) > 0.99
+
+    def test_a_given_order_is_respected(self, data):
+        assert SalsaRegressor(order=1, random_state=0).fit(*data).order_ == 1
+        assert SalsaRegressor(order=[1, 2], random_state=0).fit(*data).order_ == 2
+        exact = SalsaRegressor(order=2, interactions="exact", random_state=0).fit(*data)
+        np.testing.assert_array_equal(exact.expansion_.kernel.order_weights[:2], 0)
+
+    def test_given_bandwidths_are_respected(self, data):
+        model = SalsaRegressor(bandwidth=3.0, random_state=0).fit(*data)
+        expected = 3.0 * data[0].std(axis=0, ddof=1) * 150**-0.2
+        np.testing.assert_allclose(model.bandwidth_, expected)
+
+    def test_order_and_alpha_given(self, data):
+        model = SalsaRegressor(order=2, alpha=0.01, random_state=0).fit(*data)
+        assert (model.order_, model.alpha_) == (2, 0.01)
+        assert len(model.search_.race) == 2
+
+    def test_same_seed_same_bits_whatever_the_threads(self):
+        X, y = additive_truth(n=300, D=12)
+        models = [SalsaRegressor(random_state=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
+        np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    def test_many_outputs_and_categories(self):
+        rng = np.random.default_rng(0)
+        code = rng.integers(0, 5, 200)
+        X = np.column_stack([code, rng.uniform(size=(200, 3))])
+        y = np.array([5.0, -3, 0, 4, -5])[code] + np.sin(5 * X[:, 1])
+        model = SalsaRegressor(categorical_features=[0], random_state=0).fit(X, np.column_stack([y, X[:, 1]]))
+        assert (model.relevance_[:2] > 0).all()
+        np.testing.assert_allclose(model.predict(X)[:, 0], y, atol=0.2)
+
+    @needs_data
+    @pytest.mark.parametrize(
+        ("name", "limit"),
+        [("housing", 1.05 * 0.343), ("forestfires", 0.25), ("insulin", 1.05 * 1.038), ("speech", 0.0165)],
+    )
+    def test_never_worse_than_the_paper(self, name, limit):
+        from salsa.paper import load_dataset
+
+        data = load_dataset(name)
+        model = SalsaRegressor(random_state=0).fit(data.X_train, data.y_train)
+        assert np.mean((model.predict(data.X_test) - data.y_test) ** 2) < limit
