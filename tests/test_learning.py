@@ -135,14 +135,14 @@ class TestLearning:
         learned = learn_kernel(problem, Structure(1, 2), iterations=25)
         refined = refine_kernel(problem, Structure(1, 2), learned.theta, 15)
         assert set(np.argsort(-refined.kernel.relevance)[:5]) == {0, 1, 2, 3, 4}
-        assert np.count_nonzero(refined.kernel.relevance) <= 10
+        assert np.count_nonzero(refined.kernel.relevance) <= 8
         coef, _ = naive.ridge(refined.kernel(X), problem.Y, refined.noise)
         moved = X.copy()
         moved[:, 5:] = rng.uniform(size=(300, 95))
         f, g = refined.kernel(X, X) @ coef, refined.kernel(moved, X) @ coef
         assert np.var(f - g) < 0.01 * np.var(f)
 
-    def test_pruning_costs_next_to_nothing_and_is_final(self):
+    def test_pruning_costs_no_likelihood_and_is_final(self):
         X, y = additive_truth(n=150, D=12)
         posterior = Posterior(problem_of(X, y), Structure(1, 2))
         theta = posterior.minimise(posterior.start(), 25)
@@ -150,5 +150,5 @@ class TestLearning:
         removed = pruned[:12] == ABSENT
         assert removed.sum() >= 8
         assert not removed[:3].any()
-        assert posterior.fit_of(pruned) <= posterior.fit_of(theta) + 0.1 * removed.sum() + 1e-9
+        assert posterior.fit_of(pruned) <= posterior.fit_of(theta)
         assert (posterior.minimise(pruned, 5)[:12][removed] == ABSENT).all()

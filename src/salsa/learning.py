@@ -16,7 +16,7 @@ Bandwidths start as one shared multiple of sd_j and move apart only as far as th
 
 from __future__ import annotations
 
-from math import lgamma
+from math import comb, lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from salsa.kernels import AdditiveKernel, Floats
 
@@ -34,7 +35,6 @@ NOISE_RANGE = (1e-8, 4.0)
 ABSENT = -16.0  # u_j at which a feature counts as removed
 JITTER = 1e-10  # of the kernel's diagonal, so that no step of the search meets a matrix that cannot be factorised
 SNAP = 0.01  # learned logarithms are rounded to this, so that rounding errors lead to the same kernel
-PRUNING_COST = 0.1  # of log likelihood per feature removed
 
 
 class Structure(NamedTuple):
@@ -75,18 +75,19 @@ def learn_kernel(
     """The kernel of the given orders that is most probable, from `start` (any kernel's theta) or equal relevances."""
     objective = Posterior(problem, structure)
     theta = objective.start() if start is None else objective.adapt(start)
-    theta = objective.minimise(theta, iterations)
-    return objective.result(theta)
+    with threadpool_limits(1, user_api="blas"):  # matrices are small, and a second pool of threads only gets in the way
+        return objective.result(objective.minimise(theta, iterations))
 
 
 def refine_kernel(problem: Problem, structure: Structure, start: Floats, iterations: int) -> LearnedKernel:
     """Continue on more rows, remove the features that do not pay, and continue without them."""
     objective = Posterior(problem, structure)
-    theta = objective.minimise(objective.adapt(start), iterations)
-    pruned = objective.prune(theta)
-    if (pruned != theta).any():
-        pruned = objective.minimise(pruned, iterations // 3)
-    return objective.result(pruned)
+    with threadpool_limits(1, user_api="blas"):
+        theta = objective.minimise(objective.adapt(start), iterations)
+        pruned = objective.prune(theta)
+        if (pruned != theta).any():
+            pruned = objective.minimise(pruned, iterations // 3)
+        return objective.result(pruned)
 
 
 def leave_one_out_losses(problem: Problem, kernel: AdditiveKernel, alpha: float) -> Floats:
@@ -138,18 +139,44 @@ class Posterior:
         return snapped
 
     def prune(self, theta: Floats) -> Floats:
-        """Remove as many of the least relevant features as the likelihood can spare, found by halving."""
-        order = np.argsort(theta[: self.D])
+        """Remove as many of the least relevant features as possible without a loss of likelihood, found by halving.
+
+        A feature matters as far as a_j k_j varies; its mean over pairs is a constant c_j that every interaction with j
+        leaves behind in the order below, e_m -> e_m + c_j e_{m-1}, and that the order weights take over.
+        """
+        level = self._mean_base_kernels(theta)
+        a = np.where(theta[: self.D] <= ABSENT, 0.0, np.exp(theta[: self.D]))
+        order = np.argsort(a * (1 - level), kind="stable")
+        absent = int(np.sum(a == 0))
         limit = self.fit_of(theta)
-        low, high = 0, int(np.sum(theta[: self.D] > ABSENT)) - 1
-        absent = self.D - high - 1
+        low, high = 0, self.D - absent - 1
         while low < high:
             count = (low + high + 1) // 2
-            if self.fit_of(_without(theta, order[: absent + count])) <= limit + PRUNING_COST * count:
+            if self.fit_of(self._without(theta, order[: absent + count], a * level)) <= limit:
                 low = count
             else:
                 high = count - 1
-        return _without(theta, order[: absent + low])
+        return self._without(theta, order[: absent + low], a * level)
+
+    def _mean_base_kernels(self, theta: Floats) -> Floats:
+        """Mean over pairs of k_j (D,), on a few hundred rows."""
+        kernel, rows = self.kernel(theta), self.problem.X[:: max(1, len(self.problem.X) // 300)]
+        single = [
+            AdditiveKernel([h], [1.0], [0.0, 1.0], (b,)) for h, b in zip(kernel.bandwidth, kernel.base, strict=True)
+        ]
+        return np.array([k(np.ascontiguousarray(rows[:, [j]]), n_threads=1).mean() for j, k in enumerate(single)])
+
+    def _without(self, theta: Floats, features: NDArray[np.intp], level: Floats) -> Floats:
+        """theta without some features, whose constant part goes to the weights of the orders below."""
+        orders = range(self.structure.lowest, self.structure.highest + 1)
+        terms = np.array([float(comb(self.D, m)) for m in orders])
+        weight = np.exp(theta[2 * self.D + 1 : -1]) / terms
+        for j in features:
+            weight[:-1] += level[j] * weight[1:]
+        theta = theta.copy()
+        theta[features] = ABSENT
+        theta[2 * self.D + 1 : -1] = np.log(weight * terms)
+        return theta
 
     def result(self, theta: Floats) -> LearnedKernel:
         noise = float(np.exp(theta[-1]))
@@ -231,9 +258,3 @@ class Posterior:
 def _times(derivative: Floats, bandwidth: Floats) -> Floats:
     """h dL/dh, 0 where h is infinite."""
     return np.where(np.isinf(bandwidth), 0.0, derivative * np.where(np.isinf(bandwidth), 1.0, bandwidth))
-
-
-def _without(theta: Floats, features: NDArray[np.intp]) -> Floats:
-    theta = theta.copy()
-    theta[features] = ABSENT
-    return theta
