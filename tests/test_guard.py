@@ -53,8 +53,8 @@ class TestRegressor:
     def test_the_race_is_on_record(self, data):
         model = SalsaRegressor(random_state=0).fit(*data)
         race = model.search_.race
-        assert list(race["kernel"]) == ["equal"] + ["learned"] * 5
-        assert race.loc[race["error"].idxmin(), "kernel"] == "learned"
+        assert list(race["kernel"]) == ["equal gaussian", *["learned matern52"] * 5, "learned gaussian"]
+        assert race.loc[race["error"].idxmin(), "kernel"].startswith("learned")
         assert (race["standard_error"] > 0).all()
 
     def test_pure_noise_keeps_equal_relevances_and_predicts_the_mean(self):
@@ -91,7 +91,19 @@ class TestRegressor:
     def test_order_and_alpha_given(self, data):
         model = SalsaRegressor(order=2, alpha=0.01, random_state=0).fit(*data)
         assert (model.order_, model.alpha_) == (2, 0.01)
-        assert len(model.search_.race) == 2
+        assert list(model.search_.race["kernel"]) == ["equal gaussian", "learned matern52", "learned gaussian"]
+
+    def test_a_given_base_kernel_is_respected(self, data):
+        model = SalsaRegressor(order=2, kernel="matern32", random_state=0).fit(*data)
+        assert list(model.search_.race["kernel"]) == ["equal matern32", "learned matern32"]
+        assert set(model.expansion_.kernel.base) == {"matern32"}
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_base_kernel_is_the_winners(self, seed):
+        model = SalsaRegressor(random_state=seed).fit(*additive_truth(seed=seed))
+        race = model.search_.race
+        winner = race.loc[race["error"].idxmin(), "kernel"]
+        assert {winner.split()[1]} == set(model.expansion_.kernel.bases)
 
     def test_same_seed_same_bits_whatever_the_threads(self):
         X, y = additive_truth(n=300, D=12)

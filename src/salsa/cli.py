@@ -111,6 +111,10 @@ def fit(
     alpha: Annotated[
         str, typer.Option(metavar="ALPHA", help="Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.")
     ] = "auto",
+    relevance: Annotated[
+        str,
+        typer.Option(metavar="KIND", help="learned: find out which columns matter; equal: all alike, as in the paper."),
+    ] = "learned",
     interactions: Annotated[
         str, typer.Option(metavar="KIND", help="up_to: all orders up to ORDER; exact: only ORDER, as in the paper.")
     ] = "up_to",
@@ -141,6 +145,7 @@ def fit(
     model = SalsaRegressor(
         order=_numbers(order, int),
         alpha=_numbers(alpha, float),
+        relevance=relevance,
         interactions=interactions,
         kernel=kernel,
         bandwidth=_numbers(bandwidth, float),
@@ -310,6 +315,7 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
         "r2": best[0]["r2"] if best else None,
         "standard_error": best[0]["standard_error"] if best else None,
         "orders": table.to_dict("records"),
+        "relevance": model.relevance_.tolist(),
         "notes": list(model.search_.notes),
     }
 
@@ -462,7 +468,8 @@ def _show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
 
 def _print_fit(summary: dict[str, Any]) -> None:
     print(f"rows      {summary['rows']}")
-    print(f"features  {len(summary['features'])}")
+    used = sum(value > 0 for value in summary["relevance"])
+    print(f"features  {len(summary['features'])}, of which {used} are used")
     print(f"order     {summary['order']}")
     print(f"alpha     {summary['alpha']:.4g}")
     if summary["r2"] is not None:

@@ -26,6 +26,9 @@ FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structu
 NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
 
 
+Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
+
+
 class Race(NamedTuple):
     """Who ran, and the winning structure as learned on one half; None where equal relevances win."""
 
@@ -40,31 +43,48 @@ def race_structures(D: int, interactions: str) -> list[Structure]:
 
 
 def race(
-    sample: Problem, structures: Sequence[Structure], equal: AdditiveKernel, alpha: float, random_state: RandomState
+    sample: Problem,
+    structures: Sequence[Structure],
+    equal: AdditiveKernel,
+    alpha: float,
+    random_state: RandomState,
+    other_base: tuple[str, ...] | None = None,
 ) -> Race:
-    """Let the structures compete with the equal-relevance kernel; the least held-out loss wins."""
+    """Let the structures compete with the equal-relevance kernel; the least held-out loss wins.
+
+    The best structure runs once more with `other_base`, from where it stands.
+    """
     half = stratified_halves(sample, random_state)
     begin = time.perf_counter()
     losses = leave_one_out_losses(sample, equal, alpha)
-    contenders = [_contender("equal", equal.order, losses, sample.weight, begin)]
-    winner: LearnedKernel | None = None
-    starts: list[Floats] = []
-    for structure in structures:
+    entries: list[tuple[Contender, Pair | None]] = [(_contender("equal", equal, losses, sample.weight, begin), None)]
+
+    def enter(problem: Problem, structure: Structure, start: Pair | None) -> Pair:
         begin = time.perf_counter()
-        learned = [_learn_half(sample.rows(half == h), structure, starts[h] if starts else None) for h in (0, 1)]
-        starts = starts or [kernel.theta for kernel in learned]
-        first, second = (leave_one_out_losses(sample, each.kernel, each.noise) for each in learned)
-        contender = _contender("learned", structure.highest, np.where(half == 1, first, second), sample.weight, begin)
-        if contender.error < min(other.error for other in contenders):
-            winner = learned[0]
-        contenders.append(contender)
-    return Race(tuple(contenders), winner)
+        pair, losses = _learn_halves(problem, half, structure, start)
+        entries.append((_contender("learned", pair[0].kernel, losses, sample.weight, begin), pair))
+        return pair
+
+    first = enter(sample, structures[0], None)
+    for structure in structures[1:]:
+        enter(sample, structure, first)
+    best = _least_error(entries[1:]) or first
+    if other_base is not None:
+        enter(sample._replace(base=other_base), best[0].structure, best)
+    winner = _least_error(entries)
+    return Race(tuple(contender for contender, _ in entries), winner and winner[0])
+
+
+def _least_error(entries: Sequence[tuple[Contender, Pair | None]]) -> Pair | None:
+    """The kernels of the best entry; None: those of equal relevances."""
+    return min(entries, key=lambda entry: entry[0].error)[1]
 
 
 def finish(problem: Problem, winner: LearnedKernel, random_state: RandomState) -> LearnedKernel:
     """The winner, learned again on all rows or on as many as pay, without the orders that came to nothing."""
     rows = stratified_rows(problem, LEARNING_ROWS, random_state)
-    learned = refine_kernel(problem.rows(rows), winner.structure, winner.theta, LAST)
+    sample = problem.rows(rows)._replace(base=winner.kernel.bases)
+    learned = refine_kernel(sample, winner.structure, winner.theta, LAST)
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
 
 
@@ -86,11 +106,27 @@ def stratified_halves(problem: Problem, random_state: RandomState) -> NDArray[np
     return half
 
 
-def _learn_half(half: Problem, structure: Structure, start: Floats | None) -> LearnedKernel:
-    """From another structure's kernel, except for a product of many features: there relevances mean something else."""
-    if start is None or structure.lowest > 1:
-        return learn_kernel(half, structure, iterations=FIRST)
-    return learn_kernel(half, structure, start=start, iterations=NEXT)
+def _learn_halves(
+    sample: Problem, half: NDArray[np.intp], structure: Structure, start: Pair | None
+) -> tuple[Pair, Floats]:
+    """The structure learned on either half, and its losses on the rows of the other.
+
+    It starts from other kernels of the same halves, unless one is a product of many features and the other is not:
+    relevances mean something else there.
+    """
+    fresh = start is None or (structure.lowest > 1) != (start[0].structure.lowest > 1)
+    first, second = (
+        learn_kernel(
+            sample.rows(half == h),
+            structure,
+            start=None if fresh or start is None else start[h].theta,
+            iterations=FIRST if fresh else NEXT,
+        )
+        for h in (0, 1)
+    )
+    on_1 = leave_one_out_losses(sample, first.kernel, first.noise)
+    on_0 = leave_one_out_losses(sample, second.kernel, second.noise)
+    return (first, second), np.where(half == 1, on_1, on_0)
 
 
 def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
@@ -99,11 +135,12 @@ def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
     return shuffle[np.argsort(problem.Y[shuffle, 0], kind="stable")]
 
 
-def _contender(name: str, order: int, losses: Floats, weight: Floats | None, begin: float) -> Contender:
+def _contender(name: str, kernel: AdditiveKernel, losses: Floats, weight: Floats | None, begin: float) -> Contender:
     w = np.ones(len(losses)) if weight is None else weight
     error = float(w @ losses / w.sum())
     spread = float(np.sqrt(w @ (losses - error) ** 2) / w.sum())
-    return Contender(name, order, error, spread, time.perf_counter() - begin)
+    base = next((base for base in kernel.bases if base != "equality"), "equality")
+    return Contender(f"{name} {base}", kernel.order, error, spread, time.perf_counter() - begin)
 
 
 def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:

@@ -90,6 +90,11 @@ class AdditiveKernel:
         return len(self.bandwidth)
 
     @property
+    def bases(self) -> tuple[str, ...]:
+        """The base kernel of every feature (D,)."""
+        return (self.base,) * self.n_features if isinstance(self.base, str) else self.base
+
+    @property
     def order(self) -> int:
         """The largest order d."""
         return len(self.order_weights) - 1

@@ -29,7 +29,7 @@ from threadpoolctl import threadpool_limits
 from salsa.kernels import AdditiveKernel, Floats
 
 RELEVANCE_SD, BANDWIDTH_SD, WEIGHT_SD = 1.0, 0.5, 3.0  # prior standard deviations of u_j, v_j, t_m
-START_BANDWIDTH = 5.0  # times n^(-1/5)
+START_BANDWIDTH = 10.0  # times n^(-1/5)
 START_NOISE = 0.1
 NOISE_RANGE = (1e-8, 4.0)
 ABSENT = -16.0  # u_j at which a feature counts as removed
@@ -161,10 +161,9 @@ class Posterior:
     def _mean_base_kernels(self, theta: Floats) -> Floats:
         """Mean over pairs of k_j (D,), on a few hundred rows."""
         kernel, rows = self.kernel(theta), self.problem.X[:: max(1, len(self.problem.X) // 300)]
-        single = [
-            AdditiveKernel([h], [1.0], [0.0, 1.0], (b,)) for h, b in zip(kernel.bandwidth, kernel.base, strict=True)
-        ]
-        return np.array([k(np.ascontiguousarray(rows[:, [j]]), n_threads=1).mean() for j, k in enumerate(single)])
+        one, order_1 = np.ones(1), np.array([0.0, 1.0])
+        singles = [AdditiveKernel(kernel.bandwidth[[j]], one, order_1, self.problem.base[j]) for j in range(self.D)]
+        return np.array([single(rows[:, [j]], n_threads=1).mean() for j, single in enumerate(singles)])
 
     def _without(self, theta: Floats, features: NDArray[np.intp], level: Floats) -> Floats:
         """theta without some features, whose constant part goes to the weights of the orders below."""

@@ -60,8 +60,9 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d with equal weight, or only d (the paper).
-    kernel : {"gaussian", "laplace", "matern32", "matern52"}, default="gaussian"
-        Base kernel of single features.
+    kernel : {"auto", "gaussian", "laplace", "matern32", "matern52"}, default="auto"
+        Base kernel of single features. "auto" is Gaussian (the paper) where relevances are not learned; learned kernels
+        are Matern 5/2, or Gaussian where that predicts better.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
@@ -110,7 +111,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         *,
         relevance: Any = "learned",
         interactions: str = "up_to",
-        kernel: str = "gaussian",
+        kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
         rank: int | None = None,
@@ -144,9 +145,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         weight, used = _weights(sample_weight, X)
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
-        problem = Problem(
-            X[used], Y[used], weight, self._base(table, X.shape[1]), threads=parameters.threads(self.n_jobs)
-        )
+        base = self._base(table, X.shape[1])
+        problem = Problem(X[used], Y[used], weight, base, threads=parameters.threads(self.n_jobs))
         random_state = check_random_state(self.random_state)
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
@@ -179,7 +179,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
 
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
-        parameters.one_of("kernel", self.kernel, [name for name in BASE_KERNELS if name != "equality"])
+        parameters.one_of("kernel", self.kernel, ["auto", *(name for name in BASE_KERNELS if name != "equality")])
         parameters.one_of("solver", self.solver, ("auto", "exact"))
         if self.rank is not None:
             raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
@@ -188,7 +188,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         """The base kernel of every feature."""
         names = list(getattr(self, "feature_names_in_", []))
         categorical = parameters.categorical_mask(self.categorical_features, table, names, D)
-        return tuple("equality" if is_category else self.kernel for is_category in categorical)
+        base = "gaussian" if parameters.is_text(self.kernel, "auto") else self.kernel
+        return tuple("equality" if is_category else base for is_category in categorical)
 
     def _plan(self, problem: Problem, random_state: RandomState) -> _Plan:
         """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
@@ -205,7 +206,13 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         sample = problem.rows(stratified_rows(problem, RACE_ROWS, random_state))
         equal, alpha = self._equal_contender(sample)
         structures = parameters.structures(self.order, self.interactions, D, varying)
-        contenders, winner = race(sample, structures, equal, alpha, random_state)
+        other_base = None
+        if parameters.is_text(self.kernel, "auto"):
+            other_base, smooth = sample.base, {"gaussian": "matern52"}
+            sample = sample._replace(base=tuple(smooth.get(name, name) for name in sample.base))
+        contenders, winner = race(sample, structures, equal, alpha, random_state, other_base)
+        for contender in contenders if self.verbose else ():
+            _say(f"{contender.kernel} relevances, order {contender.order}", contender)
         if winner is None:
             return _Plan(kernel_of, rule, contenders, "equal relevances predict better than learned ones")
         kernel = finish(problem, winner, random_state).kernel
@@ -322,8 +329,12 @@ def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.b
 
 
 def _report(result: OrderResult) -> None:
-    error = f"{result.path.error:.4g} +- {result.path.standard_error:.2g}"
-    print(f"[salsa] order {result.order}: error {error} of the variance, {result.seconds:.1f} s", file=sys.stderr)
+    _say(f"order {result.order}", Contender("", result.order, *result.path[-2:], result.seconds))
+
+
+def _say(what: str, tried: Contender) -> None:
+    error = f"{tried.error:.4g} +- {tried.standard_error:.2g}"
+    print(f"[salsa] {what}: error {error} of the variance, {tried.seconds:.1f} s", file=sys.stderr)
 
 
 def _stored(values: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ class OrderResult(NamedTuple):
 class Contender(NamedTuple):
     """One kernel of the race between learned and equal relevances: its error on rows that it did not learn from."""
 
-    kernel: str  # "learned" or "equal"
+    kernel: str  # "learned" or "equal", and the base kernel
     order: int
     error: float
     standard_error: float

