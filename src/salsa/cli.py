@@ -119,8 +119,9 @@ def fit(
         str, typer.Option(metavar="KIND", help="up_to: all orders up to ORDER; exact: only ORDER, as in the paper.")
     ] = "up_to",
     kernel: Annotated[
-        str, typer.Option(metavar="NAME", help="Kind of curves: gaussian, matern52, matern32 or laplace (roughest).")
-    ] = "gaussian",
+        str,
+        typer.Option(metavar="NAME", help="Kind of curves: auto, gaussian, matern52, matern32 or laplace (roughest)."),
+    ] = "auto",
     bandwidth: Annotated[
         str,
         typer.Option(metavar="WIDTH", help="Width of the kernels: auto, rule_of_thumb, or its factor (the paper: 20)."),
