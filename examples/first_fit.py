@@ -1,4 +1,4 @@
-"""A first fit: how many features interact, and how good is the model? Writes first_fit.png.
+"""A first fit: which features matter, how many interact, and how good is the model? Writes first_fit.png.
 
 python examples/first_fit.py
 """
@@ -15,12 +15,12 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_
 
 model = SalsaRegressor(random_state=0).fit(X_train, y_train)
 linear = LinearRegression().fit(X_train, y_train)
-print(model.search_.table.to_string(index=False))
+print(model.search_.race.to_string(index=False))
+print(f"order {model.order_}; columns used: {[j for j, a in enumerate(model.relevance_) if a > 0]}")
 print(f"test R2: salsa {model.score(X_test, y_test):.3f}, linear {linear.score(X_test, y_test):.3f}")
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
 model.search_.plot(ax=left)
-left.set_title("Which order of interaction?")
 right.plot(y_test, linear.predict(X_test), "x", color="0.7", ms=5, label="linear model")
 right.plot(y_test, model.predict(X_test), "o", color="C0", ms=3.5, label="salsa")
 right.axline((15, 15), slope=1, color="0.2", lw=0.8)

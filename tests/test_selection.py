@@ -12,6 +12,7 @@ from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
 from salsa.selection import (
     LOG10_GRID,
     LOG10_LIMITS,
+    Contender,
     OrderSearch,
     Score,
     bisecting,
@@ -177,6 +178,13 @@ class TestOrderSearch:
         np.testing.assert_array_equal(points[:, 0], [1, 2, 3, 4, 5])
         assert any("order 2" in text.get_text() for text in ax.get_legend().get_texts())
         assert found[0].plot(ax=ax) is ax
+
+    def test_plot_shows_every_kernel_of_a_race(self, found):
+        contenders = (Contender("equal gaussian", 2, 0.5, 0.1, 0.0), Contender("learned matern52", 3, 0.25, 0.05, 0.0))
+        ax = dataclasses.replace(found[0], contenders=contenders).plot()
+        labels = [label.get_text() for label in ax.get_yticklabels()]
+        assert labels == ["equal gaussian, order 2", "learned matern52, order 3"]
+        np.testing.assert_array_equal(ax.containers[0].lines[0].get_xydata(), [[0.5, 0], [0.25, 1]])
 
     def test_nothing_searched_cannot_be_plotted(self):
         with pytest.raises(ValueError, match="nothing was searched"):

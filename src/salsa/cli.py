@@ -317,6 +317,7 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
         "standard_error": best[0]["standard_error"] if best else None,
         "orders": table.to_dict("records"),
         "relevance": model.relevance_.tolist(),
+        "race": model.search_.race.to_dict("records"),
         "notes": list(model.search_.notes),
     }
 
@@ -412,10 +413,11 @@ def _draw_search(model: "SalsaRegressor", path: Path) -> str | None:
 def _report(summary: dict[str, Any], picture: str | None) -> str:
     """The demo's report, in Markdown."""
     scores = [f"| {name} | {score:.3f} |" for name, score in summary["test_r2"].items()]
-    orders = [
-        f"| {row['order']} | {row['alpha']:.4g} | {row['r2']:.4f} | {row['standard_error']:.4f} |"
-        for row in summary["orders"]
+    race = [
+        f"| {row['kernel']} | {row['order']} | {1 - row['error']:.4f} | {row['standard_error']:.4f} |"
+        for row in sorted(summary["race"], key=lambda row: row["error"])
     ]
+    used = [name for name, value in zip(summary["features"], summary["relevance"], strict=True) if value > 0]
     return "\n".join(
         [
             "# A first model with salsa",
@@ -434,16 +436,19 @@ def _report(summary: dict[str, Any], picture: str | None) -> str:
             "|---|---|",
             *scores,
             "",
-            "## How many columns interact",
+            "## What matters",
             "",
-            "Order d lets up to d columns act together; alpha is the smoothing. Cross-validation within the",
-            f"training rows chose order {summary['order']}.",
+            f"Columns used: {', '.join(used)}. Up to {summary['order']} of them act together.",
             "",
-            "| order | alpha | R2 | standard error |",
+            "## Which kernel",
+            "",
+            "Kernels were learned on one half of the rows and judged on the other; the best was learned again on all.",
+            "",
+            "| kernel | order | held-out R2 | standard error |",
             "|---|---|---|---|",
-            *orders,
+            *race,
             "",
-            *([f"![Cross-validation error by order]({picture})", ""] if picture else []),
+            *([f"![Held-out error of every kernel]({picture})", ""] if picture else []),
         ]
     )
 
@@ -478,7 +483,9 @@ def _print_fit(summary: dict[str, Any]) -> None:
     for note in summary["notes"]:
         print(f"note      {note}")
     print(f"model     {summary['model']}")
-    if summary["orders"]:
+    if summary["race"]:
+        _print_race(summary["race"])
+    elif summary["orders"]:
         _print_orders(summary["orders"])
 
 
@@ -495,6 +502,15 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
         for row in orders
     ]
     _print_table(("order", "alpha", "R2", "+/-", "degrees of freedom", "seconds"), rows)
+
+
+def _print_race(race: list[dict[str, Any]]) -> None:
+    """The kernels that competed, by R2 on rows that they had not learned from."""
+    rows = [
+        (row["kernel"], str(row["order"]), f"{1 - row['error']:.4f}", f"{row['standard_error']:.4f}")
+        for row in sorted(race, key=lambda row: row["error"])
+    ]
+    _print_table(("kernel", "order", "held-out R2", "+/-"), rows)
 
 
 def _print_written(summary: dict[str, Any]) -> None:
@@ -531,7 +547,7 @@ def _print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     """A blank line and a table: words to the left, numbers to the right."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in names:
-        table.add_column(name, justify="left" if name in ("dataset", "method") else "right")
+        table.add_column(name, justify="left" if name in ("dataset", "method", "kernel") else "right")
     for row in rows:
         table.add_row(*row)
     print()

@@ -140,7 +140,8 @@ def _contender(name: str, kernel: AdditiveKernel, losses: Floats, weight: Floats
     error = float(w @ losses / w.sum())
     spread = float(np.sqrt(w @ (losses - error) ** 2) / w.sum())
     base = next((base for base in kernel.bases if base != "equality"), "equality")
-    return Contender(f"{name} {base}", kernel.order, error, spread, time.perf_counter() - begin)
+    product = " product" if kernel.order > 1 and not kernel.order_weights[:-1].any() else ""  # of that many features
+    return Contender(f"{name} {base}{product}", kernel.order, error, spread, time.perf_counter() - begin)
 
 
 def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:

@@ -28,6 +28,10 @@ INDIFFERENCE_OF_VARIANCE = 1e-10
 ALPHA_FLOOR = 1e-14
 
 
+POINTS: dict[str, Any] = {"fmt": "o-", "color": "0.35", "capsize": 3, "ms": 5}
+CHOSEN: dict[str, Any] = {"marker": "D", "ls": "none", "color": "C1", "ms": 9, "zorder": 3}
+
+
 class AlphaPath(NamedTuple):
     """Cross-validation error of one order along alpha, ascending; `error` and `standard_error` of the best."""
 
@@ -48,7 +52,7 @@ class OrderResult(NamedTuple):
 class Contender(NamedTuple):
     """One kernel of the race between learned and equal relevances: its error on rows that it did not learn from."""
 
-    kernel: str  # "learned" or "equal", and the base kernel
+    kernel: str  # "learned" or "equal", the base kernel, and "product" where it has no order below
     order: int
     error: float
     standard_error: float
@@ -117,22 +121,33 @@ class OrderSearch:
         return cls(results, state["order"], state["alpha"], tuple(state["notes"]), contenders)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Cross-validation error against order, with one standard error either side."""
-        if not self.results:
+        """Error with one standard error either side: of every kernel of the race, or of every order without one."""
+        if not self.results and not self.contenders:
             raise ValueError("order and alpha were given, so nothing was searched: there is no search to plot")
         from matplotlib import pyplot as plt
-        from matplotlib.ticker import MaxNLocator
 
         ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1] if ax is None else ax
+        return self._plot_race(ax) if self.contenders else self._plot_orders(ax)
+
+    def _plot_orders(self, ax: Axes) -> Axes:
+        from matplotlib.ticker import MaxNLocator
+
         table = self.table
-        ax.errorbar(
-            table["order"], table["cv_error"], yerr=table["standard_error"], fmt="o-", color="0.35", capsize=3, ms=5
-        )
         best = table[table["chosen"]]
-        ax.plot(best["order"], best["cv_error"], "D", color="C1", ms=9, zorder=3, label=f"chosen: order {self.order}")
+        ax.errorbar(table["order"], table["cv_error"], yerr=table["standard_error"], **POINTS)
+        ax.plot(best["order"], best["cv_error"], label=f"chosen: order {self.order}", **CHOSEN)
         ax.set(xlabel="interaction order d", ylabel="cross-validation error / variance")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)  # above: never on the data
+        return ax
+
+    def _plot_race(self, ax: Axes) -> Axes:
+        race = self.race.sort_values("error", ascending=False).reset_index(drop=True)
+        ax.errorbar(race["error"], race.index, xerr=race["standard_error"], **{**POINTS, "fmt": "o"})
+        ax.plot(race["error"].iloc[-1:], race.index[-1:], label="least error on rows not learned from", **CHOSEN)
+        ax.set_yticks(race.index, [f"{row.kernel}, order {row.order}" for row in race.itertuples()])
+        ax.set(xlabel="held-out error / variance")
+        ax.legend(frameon=False, loc="lower right", bbox_to_anchor=(1, 1), borderaxespad=0)
         return ax
 
 
