@@ -18,6 +18,7 @@ test-all: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_fit.py
+	$(BIN)/python benchmarks/bench_relevance.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
