@@ -37,6 +37,7 @@ class TestSampling:
         assert race_structures(20, "up_to") == [(1, 2), (1, 1), (1, 3), (1, 12), (20, 20)]
         assert race_structures(2, "up_to") == [(1, 2), (1, 1), (2, 2)]
         assert race_structures(1, "up_to") == [(1, 1)]
+        assert race_structures(1100, "up_to") == [(1, 2), (1, 1), (1, 3), (1, 12)]
         assert race_structures(9, "exact") == [(2, 2), (1, 1), (3, 3), (4, 4), (9, 9)]
         assert all(isinstance(structure, Structure) for structure in race_structures(5, "exact"))
 
@@ -69,6 +70,26 @@ class TestRegressor:
         model = SalsaRegressor(random_state=0).fit(*additive_truth(n=60))
         assert "fewer than 80 rows" in model.search_.notes[-1]
         np.testing.assert_array_equal(model.relevance_, 1.0)
+
+    def test_a_thousand_features_and_more(self):
+        """From D = 1030 on the product of all features has no float64 for its neighbours' number of terms."""
+        X = np.random.default_rng(0).normal(size=(80, 1100))
+        model = SalsaRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
+        assert np.isfinite(model.predict(X)).all()
+        assert len(model.search_.race) == 6
+
+    def test_columns_that_do_not_vary_are_named_as_the_reason(self):
+        model = SalsaRegressor(random_state=0).fit(np.ones((100, 3)), np.arange(100.0))
+        assert "no column varies" in model.search_.notes[-1]
+
+    def test_a_constant_output_takes_no_part_in_the_race(self):
+        """0.3 has a computed variance of 1e-33; scaled to one it would be noise that every kernel is judged by."""
+        X, y = additive_truth(n=100)
+        races = [
+            SalsaRegressor(random_state=0).fit(X, np.column_stack([y, np.full(100, value)])).search_.race["error"]
+            for value in (0.0, 0.3)
+        ]
+        np.testing.assert_allclose(*races, rtol=1e-6)
 
     def test_a_product_of_all_features_is_found(self):
         """A truth of full order in few features, where low orders fail."""

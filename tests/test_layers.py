@@ -19,9 +19,10 @@ ARROWS = {
     "expansion": {"kernels"},
     "solvers": {"expansion", "kernels"},
     "folds": {"solvers", "kernels"},
-    "selection": {"solvers", "kernels"},
-    "learning": {"kernels"},
-    "guard": {"learning", "selection", "kernels"},
+    "moments": {"kernels"},
+    "selection": {"solvers", "moments", "kernels"},
+    "learning": {"moments", "kernels"},
+    "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
     "regressor": {
         *("parameters", "guard", "learning", "folds", "selection"),

@@ -16,15 +16,15 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from salsa.kernels import AdditiveKernel, Floats, elementary_symmetric
+from salsa.kernels import AdditiveKernel, Floats, elementary_symmetric, largest_order
 from salsa.learning import LearnedKernel, Problem, Structure, learn_kernel, leave_one_out_losses, refine_kernel
+from salsa.moments import mean_and_standard_error, weights_or_ones
 from salsa.selection import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 LEARNING_ROWS = 2000  # rows that the winner is learned from
 FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
 NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
-
 
 Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
 
@@ -37,9 +37,10 @@ class Race(NamedTuple):
 
 
 def race_structures(D: int, interactions: str) -> list[Structure]:
-    """Orders 1..2 (where the others start), 1, 1..3, up to 12 together, and all features at once."""
+    """Orders 1..2 (where the others start), 1, 1..3, up to 12 together, and all features at once (if not too many)."""
     pairs = [(1, 2), (1, 1), (1, 3), (1, 12), (D, D)] if interactions == "up_to" else [(d, d) for d in (2, 1, 3, 4, D)]
-    return list(dict.fromkeys(Structure(min(low, D), min(high, D)) for low, high in pairs))
+    structures = dict.fromkeys(Structure(min(low, D), min(high, D)) for low, high in pairs)
+    return [structure for structure in structures if structure.highest <= largest_order(D)]
 
 
 def race(
@@ -114,15 +115,11 @@ def _learn_halves(
     It starts from other kernels of the same halves, unless one is a product of many features and the other is not:
     relevances mean something else there.
     """
-    fresh = start is None or (structure.lowest > 1) != (start[0].structure.lowest > 1)
+    usable = start is not None and (structure.lowest > 1) == (start[0].structure.lowest > 1)
+    thetas = [kernel.theta for kernel in start] if start is not None and usable else [None, None]
+    iterations = NEXT if usable else FIRST
     first, second = (
-        learn_kernel(
-            sample.rows(half == h),
-            structure,
-            start=None if fresh or start is None else start[h].theta,
-            iterations=FIRST if fresh else NEXT,
-        )
-        for h in (0, 1)
+        learn_kernel(sample.rows(half == h), structure, start=thetas[h], iterations=iterations) for h in (0, 1)
     )
     on_1 = leave_one_out_losses(sample, first.kernel, first.noise)
     on_0 = leave_one_out_losses(sample, second.kernel, second.noise)
@@ -136,9 +133,7 @@ def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
 
 
 def _contender(name: str, kernel: AdditiveKernel, losses: Floats, weight: Floats | None, begin: float) -> Contender:
-    w = np.ones(len(losses)) if weight is None else weight
-    error = float(w @ losses / w.sum())
-    spread = float(np.sqrt(w @ (losses - error) ** 2) / w.sum())
+    error, spread = mean_and_standard_error(losses, weights_or_ones(weight, len(losses)))
     base = next((base for base in kernel.bases if base != "equality"), "equality")
     product = " product" if kernel.order > 1 and not kernel.order_weights[:-1].any() else ""  # of that many features
     return Contender(f"{name} {base}{product}", kernel.order, error, spread, time.perf_counter() - begin)

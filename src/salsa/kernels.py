@@ -235,7 +235,7 @@ def _base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
 
 
 _forked = (
-    False  # in a child of fork, which must not touch the parent's OpenMP threads: they are not there, and it would wait
+    False  # whether this is a child of fork: it would wait for the parent's OpenMP threads, which it does not have
 )
 
 

@@ -16,7 +16,7 @@ Bandwidths start as one shared multiple of sd_j and move apart only as far as th
 
 from __future__ import annotations
 
-from math import comb, lgamma
+from math import lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from salsa.kernels import AdditiveKernel, Floats
+from salsa.moments import target_variance, weights_or_ones
 
 RELEVANCE_SD, BANDWIDTH_SD, WEIGHT_SD = 1.0, 0.5, 3.0  # prior standard deviations of u_j, v_j, t_m
 START_BANDWIDTH = 10.0  # times n^(-1/5)
@@ -102,14 +103,12 @@ class Posterior:
     def __init__(self, problem: Problem, structure: Structure) -> None:
         X, Y, weight, *_ = problem
         n, self.D = X.shape
-        w = np.ones(n) if weight is None else weight
+        w = weights_or_ones(weight, n)
         total = w.sum()
         self.problem, self.structure, self.weight, self.repeats = problem, structure, w, total - n
         self.sd = np.sqrt(w @ (X - w @ X / total) ** 2 / total)
         self.constant = X.max(axis=0) == X.min(axis=0)
-        centred = Y - w @ Y / total
-        scale = np.sqrt(w @ centred**2 / total)
-        self.Y = centred / np.where(scale > 0, scale, 1.0)
+        self.Y = (Y - w @ Y / total) / np.sqrt(target_variance(Y, w))
         orders = np.arange(structure.lowest, structure.highest + 1)
         self.t = np.array([-lgamma(m + 1) for m in orders]) if len(orders) > 1 else np.zeros(1)
 
@@ -126,15 +125,8 @@ class Posterior:
         return np.concatenate([u, theta[self.D : 2 * self.D + 1], t if len(t) == len(self.t) else self.t, theta[-1:]])
 
     def minimise(self, theta: Floats, iterations: int) -> Floats:
-        options = {"maxiter": iterations, "maxcor": 20}
-        found: Any = minimize(
-            self,
-            theta,  # type: ignore[call-overload]
-            jac=True,
-            method="L-BFGS-B",
-            bounds=self._bounds(theta),
-            options=options,
-        )
+        settings: Any = {"jac": True, "bounds": self._bounds(theta), "options": {"maxiter": iterations, "maxcor": 20}}
+        found = minimize(self, theta, method="L-BFGS-B", **settings)
         snapped: Floats = np.round(np.asarray(found.x) / SNAP) * SNAP
         return snapped
 
@@ -167,14 +159,13 @@ class Posterior:
 
     def _without(self, theta: Floats, features: NDArray[np.intp], level: Floats) -> Floats:
         """theta without some features, whose constant part goes to the weights of the orders below."""
-        orders = range(self.structure.lowest, self.structure.highest + 1)
-        terms = np.array([float(comb(self.D, m)) for m in orders])
-        weight = np.exp(theta[2 * self.D + 1 : -1]) / terms
+        normaliser = self.kernel(theta).normaliser[self.structure.lowest :]
+        weight = np.exp(theta[2 * self.D + 1 : -1]) * normaliser
         for j in features:
             weight[:-1] += level[j] * weight[1:]
         theta = theta.copy()
         theta[features] = ABSENT
-        theta[2 * self.D + 1 : -1] = np.log(weight * terms)
+        theta[2 * self.D + 1 : -1] = np.log(weight / normaliser)
         return theta
 
     def result(self, theta: Floats) -> LearnedKernel:

@@ -16,9 +16,7 @@ from salsa.learning import Structure
 from salsa.selection import OrderRule, bisecting, given, increasing
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
-WORTHWHILE = (
-    0.1  # standard errors that count as an improvement: many small steps within the noise should end the search
-)
+WORTHWHILE = 0.1  # standard errors that count as an improvement: small steps within the noise should end the search
 
 
 def order_rule(order: Any, D: int) -> OrderRule:

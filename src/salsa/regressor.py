@@ -200,7 +200,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         varying = int(np.sum(problem.X.max(axis=0) > problem.X.min(axis=0)))
         total = len(problem.X) if problem.weight is None else problem.weight.sum()
         if total < LEARNING_MINIMUM or varying == 0:
-            return _Plan(kernel_of, rule, note=f"fewer than {LEARNING_MINIMUM} rows: relevances are equal, not learned")
+            reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
+            return _Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
         given_bandwidth = None if parameters.is_text(self.bandwidth, "auto") else kernel_of(1).bandwidth
         problem = problem._replace(bandwidth=given_bandwidth)
         sample = problem.rows(stratified_rows(problem, RACE_ROWS, random_state))
@@ -276,14 +277,14 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     """Read a model that ``SalsaRegressor.save`` wrote. Nothing in the file is executed."""
     header, arrays = read_archive(path)
     try:
-        parameters = header["parameters"]
-        model = SalsaRegressor(**parameters)
+        stored = header["parameters"]
+        model = SalsaRegressor(**stored)
         model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
         model.search_ = OrderSearch.from_state(header["search"])
         model.n_features_in_ = model.expansion_.kernel.n_features
         if names := header["feature_names"]:
             model.feature_names_in_ = np.array(names, dtype=object)
-        if lost := sorted(set(model.get_params()) - set(parameters)):
+        if lost := sorted(set(model.get_params()) - set(stored)):
             note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
             model.search_ = model.search_.with_note(note)
         model._store(flat=bool(header["flat"]))
@@ -302,7 +303,7 @@ class _Plan(NamedTuple):
 
 
 def _solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
-    """The fit at a given alpha by one Cholesky factor: cheaper and more accurate than the search's eigenvalues."""
+    """The fit at a given alpha by one Cholesky factor, so that the search need not keep its eigenvectors."""
     X, Y, weight = problem[:3]
     alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, problem))
     coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, alpha, weight)

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from salsa.kernels import Floats
+from salsa.moments import mean_and_standard_error, target_variance, weights_or_ones
 from salsa.solvers import Factor, Fold, degrees_of_freedom, held_out
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ INDIFFERENCE = 0.01
 INDIFFERENCE_OF_VARIANCE = 1e-10
 #: alpha = 0 means this share of the mean diagonal: as little as rounding allows
 ALPHA_FLOOR = 1e-14
-
 
 POINTS: dict[str, Any] = {"fmt": "o-", "color": "0.35", "capsize": 3, "ms": 5}
 CHOSEN: dict[str, Any] = {"marker": "D", "ls": "none", "color": "C1", "ms": 9, "zorder": 3}
@@ -158,18 +158,14 @@ class Score:
     """
 
     def __init__(self, Y: Floats, folds: Sequence[Fold], sample_weight: Floats | None = None) -> None:
-        w = np.ones(len(Y)) if sample_weight is None else sample_weight
-        variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()
-        self.scale = np.where(Y.max(axis=0) > Y.min(axis=0), variance, 1.0)  # of a constant, rounding is no variance
+        w = weights_or_ones(sample_weight, len(Y))
+        self.scale = target_variance(Y, w)
         self.folds = folds
         self.weight = np.concatenate([w[fold.held_out[fold.test]] for fold in folds])
 
     def __call__(self, residuals: Sequence[Floats]) -> tuple[float, float]:
         r = np.concatenate([part[fold.test] for part, fold in zip(residuals, self.folds, strict=True)])
-        loss = np.mean(r**2 / self.scale, axis=1)
-        total = self.weight.sum()
-        mean = float(self.weight @ loss / total)
-        return mean, float(np.sqrt(self.weight @ (loss - mean) ** 2) / total)
+        return mean_and_standard_error(np.mean(r**2 / self.scale, axis=1), self.weight)
 
 
 Loss = Callable[[float], tuple[float, float]]  # alpha -> cross-validation error and its standard error
