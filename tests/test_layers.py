@@ -21,11 +21,12 @@ ARROWS = {
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
     "selection": {"solvers", "moments", "kernels"},
+    "progress": {"selection"},
     "learning": {"moments", "kernels"},
     "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
     "regressor": {
-        *("parameters", "guard", "learning", "folds", "selection"),
+        *("parameters", "guard", "learning", "folds", "selection", "progress", "moments"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
     },
     "paper": {"regressor", "selection", "solvers", "expansion", "kernels"},

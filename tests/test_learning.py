@@ -14,7 +14,7 @@ from salsa.learning import (
     Structure,
     learn_kernel,
     leave_one_out_losses,
-    refine_kernel,
+    prune_kernel,
 )
 
 
@@ -133,7 +133,7 @@ class TestLearning:
         y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
         problem = problem_of(X, y + rng.normal(size=300))
         learned = learn_kernel(problem, Structure(1, 2), iterations=25)
-        refined = refine_kernel(problem, Structure(1, 2), learned.theta, 15)
+        refined = prune_kernel(problem, learned, 0.0)
         assert set(np.argsort(-refined.kernel.relevance)[:5]) == {0, 1, 2, 3, 4}
         assert np.count_nonzero(refined.kernel.relevance) <= 8
         coef, _ = naive.ridge(refined.kernel(X), problem.Y, refined.noise)
@@ -146,9 +146,41 @@ class TestLearning:
         X, y = additive_truth(n=150, D=12)
         posterior = Posterior(problem_of(X, y), Structure(1, 2))
         theta = posterior.minimise(posterior.start(), 25)
-        pruned = posterior.prune(theta)
+        pruned = posterior.prune(theta, 0.0)
         removed = pruned[:12] == ABSENT
         assert removed.sum() >= 8
         assert not removed[:3].any()
         assert posterior.fit_of(pruned) <= posterior.fit_of(theta)
         assert (posterior.minimise(pruned, 5)[:12][removed] == ABSENT).all()
+
+    def test_an_allowance_prunes_more(self):
+        X, y = additive_truth(n=150, D=12)
+        posterior = Posterior(problem_of(X, y), Structure(1, 2))
+        theta = posterior.minimise(posterior.start(), 25)
+        removed = [int(np.sum(posterior.prune(theta, allowance)[:12] == ABSENT)) for allowance in (0.0, 1.0, 1e9)]
+        assert removed[0] <= removed[1] < removed[2] == 11
+        cost = posterior.fit_of(posterior.prune(theta, 1.0)) - posterior.fit_of(theta)
+        assert cost <= removed[1]
+
+    def test_a_product_loses_its_irrelevant_features(self):
+        """What is left is the product of the others, of their number's order, and the removed count as constant."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (150, 8))
+        problem = problem_of(X, np.prod(1 + X[:, :3], axis=1) + 0.01 * rng.normal(size=150), "matern52")
+        product = Structure(8, 8)
+        learned = learn_kernel(problem, product)
+        refined = prune_kernel(problem, learned, 0.0)
+        assert np.flatnonzero(refined.kernel.relevance).tolist() == [0, 1, 2]
+        assert refined.kernel.order == 3
+        assert refined.evidence > learned.evidence
+
+    def test_removing_a_feature_from_a_product_is_a_constant_base_kernel(self):
+        problem = small_problem(D=3)
+        posterior = Posterior(problem, Structure(3, 3))
+        theta = posterior.start() + np.linspace(-0.3, 0.3, len(posterior.start()))
+        level = np.array([0.5, 0.6, 0.7])
+        without = posterior.kernel(posterior._without(theta, np.array([1]), level))
+        kernel = posterior.kernel(theta)
+        a, h = kernel.relevance[[0, 2]], kernel.bandwidth[[0, 2]]
+        rest = naive.additive_kernel(problem.X[:, [0, 2]], problem.X[:, [0, 2]], h, a, [0, 0, 1.0], "gaussian")
+        np.testing.assert_allclose(without(problem.X), 0.6 * kernel.order_weights[3] * rest, rtol=1e-12)

@@ -158,6 +158,9 @@ class TestCrossValidation:
         from sklearn.model_selection import KFold
 
         X, y = data
+        if cv == 3:  # folds by number are drawn from the rows in ascending order
+            order = np.lexsort(X.T[::-1])
+            X, y = X[order], y[order]
         model = equal(order=2, cv=cv, random_state=0).fit(X, y)
         splits = KFold(3, shuffle=True, random_state=np.random.RandomState(0)) if cv == 3 else cv
         losses = []
@@ -205,6 +208,18 @@ class TestWeights:
         if weighted.search_.results:
             columns = ["cv_error", "standard_error", "degrees_of_freedom"]
             np.testing.assert_allclose(weighted.search_.table[columns], plain.search_.table[columns], rtol=1e-5)
+
+    @pytest.mark.parametrize("relevance", ["learned", "equal"])
+    def test_weights_are_repeated_rows_in_any_order(self, relevance):
+        """Bit for bit, with everything at its default: race, folds and all."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (150, 5))
+        y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=150)
+        weight = rng.integers(0, 4, 150)
+        repeated = rng.permutation(np.repeat(np.arange(150), weight))
+        model = SalsaRegressor(relevance=relevance, random_state=0)
+        weighted = model.fit(X, y, sample_weight=weight).predict(X)
+        np.testing.assert_array_equal(weighted, model.fit(X[repeated], y[repeated]).predict(X))
 
     def test_equal_weights_of_one_change_nothing(self, data):
         X, y = data

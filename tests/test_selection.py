@@ -180,10 +180,13 @@ class TestOrderSearch:
         assert found[0].plot(ax=ax) is ax
 
     def test_plot_shows_every_kernel_of_a_race(self, found):
-        contenders = (Contender("equal gaussian", 2, 0.5, 0.1, 0.0), Contender("learned matern52", 3, 0.25, 0.05, 0.0))
+        contenders = (
+            Contender("equal gaussian", 2, 6, 0.5, 0.1, 0.0),
+            Contender("learned matern52", 3, 4, 0.25, 0.05, 0.0, won=True),
+        )
         ax = dataclasses.replace(found[0], contenders=contenders).plot()
         labels = [label.get_text() for label in ax.get_yticklabels()]
-        assert labels == ["equal gaussian, order 2", "learned matern52, order 3"]
+        assert labels == ["equal gaussian, order 2, 6 features", "learned matern52, order 3, 4 features"]
         np.testing.assert_array_equal(ax.containers[0].lines[0].get_xydata(), [[0.5, 0], [0.25, 1]])
 
     def test_nothing_searched_cannot_be_plotted(self):

@@ -9,7 +9,7 @@ again on all rows, from where it stands. The constant has no place of its own: e
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,23 +17,48 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from salsa.kernels import AdditiveKernel, Floats, elementary_symmetric, largest_order
-from salsa.learning import LearnedKernel, Problem, Structure, learn_kernel, leave_one_out_losses, refine_kernel
+from salsa.learning import (
+    LearnedKernel,
+    Problem,
+    Structure,
+    either_half,
+    learn_kernel,
+    leave_one_out_losses,
+    prune_kernel,
+)
 from salsa.moments import mean_and_standard_error, weights_or_ones
 from salsa.selection import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 LEARNING_ROWS = 2000  # rows that the winner is learned from
 FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
+SMOOTHNESS = "matern52"  # of the base kernels at first
+SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # tried by the winner
+#: Log likelihood that a feature may cost to be removed: nothing; its two parameters (AIC); log n for n = 400 (BIC)
+ALLOWANCES = (0.0, 2.0, 6.0)
+EARNED = 1.0  # standard errors by which pruning has to be better
 NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
 
 Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
 
 
 class Race(NamedTuple):
-    """Who ran, and the winning structure as learned on one half; None where equal relevances win."""
+    """Who ran, the winning structure as learned on one half (None: equal relevances win), and how it is pruned."""
 
     contenders: tuple[Contender, ...]
     winner: LearnedKernel | None
+    allowance: float | None = None
+
+
+class _Entry(NamedTuple):
+    contender: Contender
+    losses: Floats  # (n,) of rows that it did not learn from
+    pair: Pair
+    allowance: float | None = None
+
+    @property
+    def error(self) -> float:
+        return self.contender.error
 
 
 def race_structures(D: int, interactions: str) -> list[Structure]:
@@ -49,43 +74,90 @@ def race(
     equal: AdditiveKernel,
     alpha: float,
     random_state: RandomState,
-    other_base: tuple[str, ...] | None = None,
+    other_bases: Sequence[Sequence[str]] = (),
+    report: Callable[[Contender], None] = lambda contender: None,
 ) -> Race:
     """Let the structures compete with the equal-relevance kernel; the least held-out loss wins.
 
-    The best structure runs once more with `other_base`, from where it stands.
+    The best structure then tries other base kernels, from where it stands: along each of the given sequences for as
+    long as that pays.
     """
     half = stratified_halves(sample, random_state)
-    begin = time.perf_counter()
-    losses = leave_one_out_losses(sample, equal, alpha)
-    entries: list[tuple[Contender, Pair | None]] = [(_contender("equal", equal, losses, sample.weight, begin), None)]
+    contenders: list[Contender] = []
 
-    def enter(problem: Problem, structure: Structure, start: Pair | None) -> Pair:
+    def judge(name: str, kernel: AdditiveKernel, losses: Floats, begin: float) -> Contender:
+        contenders.append(_contender(name, kernel, losses, sample.weight, begin))
+        report(contenders[-1])
+        return contenders[-1]
+
+    def enter(problem: Problem, structure: Structure, start: Pair | None) -> _Entry:
         begin = time.perf_counter()
-        pair, losses = _learn_halves(problem, half, structure, start)
-        entries.append((_contender("learned", pair[0].kernel, losses, sample.weight, begin), pair))
-        return pair
+        pair = _learn_halves(problem, half, structure, start)
+        losses = _losses_on_other_half(sample, half, pair)
+        return _Entry(judge("learned", pair[0].kernel, losses, begin), losses, pair)
 
+    def prune(entry: _Entry, allowance: float) -> _Entry:
+        begin = time.perf_counter()
+        problem = sample._replace(base=entry.pair[0].kernel.bases)
+        first, second = (prune_kernel(problem.rows(half == h), entry.pair[h], allowance) for h in (0, 1))
+        losses = _losses_on_other_half(sample, half, (first, second))
+        return _Entry(judge("pruned", first.kernel, losses, begin), losses, (first, second), allowance)
+
+    begin = time.perf_counter()
+    reference = judge("equal", equal, leave_one_out_losses(sample, equal, alpha), begin)
     first = enter(sample, structures[0], None)
-    for structure in structures[1:]:
-        enter(sample, structure, first)
-    best = _least_error(entries[1:]) or first
-    if other_base is not None:
-        enter(sample._replace(base=other_base), best[0].structure, best)
-    winner = _least_error(entries)
-    return Race(tuple(contender for contender, _ in entries), winner and winner[0])
+    entries = [first, *(enter(sample, structure, first.pair) for structure in structures[1:])]
+    best = min(entries, key=lambda entry: entry.error)
+    walked = [_walk(enter, sample, best, bases) for bases in other_bases]
+    best = min([best, *walked], key=lambda entry: entry.error)
+    prunings = [best]
+    for allowance in ALLOWANCES:
+        prunings.append(prune(prunings[-1], allowance))
+    best = _pruned(best, prunings[1:], sample.weight)
+    won = best.contender if best.error < reference.error else reference
+    record = tuple(contender._replace(won=contender is won) for contender in contenders)
+    return Race(record, None if won is reference else either_half(best.pair), best.allowance)
 
 
-def _least_error(entries: Sequence[tuple[Contender, Pair | None]]) -> Pair | None:
-    """The kernels of the best entry; None: those of equal relevances."""
-    return min(entries, key=lambda entry: entry[0].error)[1]
+def _walk(
+    enter: Callable[[Problem, Structure, Pair], _Entry], sample: Problem, entry: _Entry, bases: Sequence[str]
+) -> _Entry:
+    """The entry with the base kernel that is best along a sequence, which ends where the error rises."""
+    for base in bases:
+        other = enter(sample.with_base(base), entry.pair[0].structure, entry.pair)
+        if other.error >= entry.error:
+            break
+        entry = other
+    return entry
 
 
-def finish(problem: Problem, winner: LearnedKernel, random_state: RandomState) -> LearnedKernel:
+def _pruned(entry: _Entry, prunings: Sequence[_Entry], weight: Floats | None) -> _Entry:
+    """The entry, or a pruning that is better by a standard error; of several the most pruned that is as good.
+
+    Pruning is one more choice made from the data, so it has to earn its place; where the signal is weak it would keep
+    one feature of many that matter a little.
+    """
+    w = weights_or_ones(weight, len(entry.losses))
+
+    def gain(new: _Entry, old: _Entry) -> float:
+        """In standard errors of the paired differences."""
+        difference, standard_error = mean_and_standard_error(old.losses - new.losses, w)
+        return difference / standard_error if standard_error > 0 else 0.0
+
+    worth_it = [pruning for pruning in prunings if gain(pruning, entry) > EARNED]
+    best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
+    return [pruning for pruning in worth_it if gain(pruning, best) >= -1][-1] if worth_it else entry
+
+
+def finish(
+    problem: Problem, winner: LearnedKernel, allowance: float | None, random_state: RandomState
+) -> LearnedKernel:
     """The winner, learned again on all rows or on as many as pay, without the orders that came to nothing."""
     rows = stratified_rows(problem, LEARNING_ROWS, random_state)
     sample = problem.rows(rows)._replace(base=winner.kernel.bases)
-    learned = refine_kernel(sample, winner.structure, winner.theta, LAST)
+    learned = learn_kernel(sample, winner.structure, start=winner.theta, iterations=LAST)
+    if allowance is not None:
+        learned = prune_kernel(sample, learned, allowance)
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
 
 
@@ -107,10 +179,8 @@ def stratified_halves(problem: Problem, random_state: RandomState) -> NDArray[np
     return half
 
 
-def _learn_halves(
-    sample: Problem, half: NDArray[np.intp], structure: Structure, start: Pair | None
-) -> tuple[Pair, Floats]:
-    """The structure learned on either half, and its losses on the rows of the other.
+def _learn_halves(sample: Problem, half: NDArray[np.intp], structure: Structure, start: Pair | None) -> Pair:
+    """The structure learned on either half.
 
     It starts from other kernels of the same halves, unless one is a product of many features and the other is not:
     relevances mean something else there.
@@ -121,9 +191,12 @@ def _learn_halves(
     first, second = (
         learn_kernel(sample.rows(half == h), structure, start=thetas[h], iterations=iterations) for h in (0, 1)
     )
-    on_1 = leave_one_out_losses(sample, first.kernel, first.noise)
-    on_0 = leave_one_out_losses(sample, second.kernel, second.noise)
-    return (first, second), np.where(half == 1, on_1, on_0)
+    return first, second
+
+
+def _losses_on_other_half(sample: Problem, half: NDArray[np.intp], pair: Pair) -> Floats:
+    on_1, on_0 = (leave_one_out_losses(sample, learned.kernel, learned.noise) for learned in pair)
+    return np.where(half == 1, on_1, on_0)
 
 
 def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
@@ -136,7 +209,8 @@ def _contender(name: str, kernel: AdditiveKernel, losses: Floats, weight: Floats
     error, spread = mean_and_standard_error(losses, weights_or_ones(weight, len(losses)))
     base = next((base for base in kernel.bases if base != "equality"), "equality")
     product = " product" if kernel.order > 1 and not kernel.order_weights[:-1].any() else ""  # of that many features
-    return Contender(f"{name} {base}{product}", kernel.order, error, spread, time.perf_counter() - begin)
+    features = int(np.sum(kernel.relevance > 0))
+    return Contender(f"{name} {base}{product}", kernel.order, features, error, spread, time.perf_counter() - begin)
 
 
 def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:

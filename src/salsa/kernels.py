@@ -132,18 +132,26 @@ class AdditiveKernel:
         return np.full(len(self._check(X)), self._diagonal_value)
 
     def gradient(
-        self, X: Any, G: Any, Z: Any = None, *, all_orders: bool = True, n_threads: int | None = None
+        self, X: Any, G: Any, Z: Any = None, *, of_zeros: bool = True, n_threads: int | None = None
     ) -> KernelGradient:
         """G = dL/dK (n, m) -> derivatives of L, by the adjoint of the recursion: O(D d) per pair for all of them.
 
-        Only G + G' matters where Z is None. Without all_orders the derivatives of order weights below the smallest
-        positive one are left at 0; a kernel of order D alone then costs O(D) per pair.
+        Only G + G' matters where Z is None. Without of_zeros the derivatives of what is zero are left at 0 where that
+        saves work, as on the logarithmic scale, where zeros stay: of features of relevance 0, and of order weights
+        below the smallest positive one. A kernel of order D alone then costs O(D) per pair.
         """
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
-        weights = self.order_weights * self.normaliser
-        relevance, log_bandwidth, e = _core.gradient(X, Z, G, *self._arguments(weights), threads, None, all_orders)
+        active = self._active
+        if of_zeros or active is None or active.keep is None:
+            arguments = self._arguments(self.order_weights * self.normaliser)
+            relevance, log_bandwidth, e = _core.gradient(X, Z, G, *arguments, threads, None, of_zeros)
+        else:
+            Z = None if Z is None else active.columns(Z)
+            found = _core.gradient(active.columns(X), Z, G, *active.arguments, threads, None, of_zeros)
+            relevance, log_bandwidth = (_scattered(part, active.keep, self.n_features) for part in found[:2])
+            e = _scattered(found[2], np.arange(len(found[2])), self.order + 1)
         return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
 
     @property
@@ -252,6 +260,13 @@ def _threads(requested: int | None, n: int, m: int, D: int) -> int:
     """As many threads as asked for (default: all), but none for less than about a millisecond of work."""
     available = 1 if _forked else _core.max_threads() if requested is None else requested
     return max(1, min(available, n * m * D // 1_000_000))
+
+
+def _scattered(values: Floats, index: NDArray[np.intp], length: int) -> Floats:
+    """Zeros, but for these values."""
+    full = np.zeros(length)
+    full[index] = values
+    return full
 
 
 def _frozen_vector(values: ArrayLike, name: str) -> Floats:

@@ -16,7 +16,7 @@ Bandwidths start as one shared multiple of sd_j and move apart only as far as th
 
 from __future__ import annotations
 
-from math import lgamma
+from math import comb, lgamma
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,8 @@ START_NOISE = 0.1
 NOISE_RANGE = (1e-8, 4.0)
 ABSENT = -16.0  # u_j at which a feature counts as removed
 JITTER = 1e-10  # of the kernel's diagonal, so that no step of the search meets a matrix that cannot be factorised
+FEW = 16  # features up to which removing each is tried
+PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
 SNAP = 0.01  # learned logarithms are rounded to this, so that rounding errors lead to the same kernel
 
 
@@ -69,6 +71,10 @@ class Problem(NamedTuple):
         weight = None if self.weight is None else self.weight[index]
         return self._replace(X=np.ascontiguousarray(self.X[index]), Y=self.Y[index], weight=weight)
 
+    def with_base(self, name: str) -> Problem:
+        """The same with another base kernel for numbers; categories keep theirs."""
+        return self._replace(base=tuple(base if base == "equality" else name for base in self.base))
+
 
 def learn_kernel(
     problem: Problem, structure: Structure, *, start: Floats | None = None, iterations: int = 30
@@ -80,15 +86,26 @@ def learn_kernel(
         return objective.result(objective.minimise(theta, iterations))
 
 
-def refine_kernel(problem: Problem, structure: Structure, start: Floats, iterations: int) -> LearnedKernel:
-    """Continue on more rows, remove the features that do not pay, and continue without them."""
-    objective = Posterior(problem, structure)
+def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
+    """Remove the features that do not pay, learn on without them, and again."""
+    objective, theta = Posterior(problem, learned.structure), learned.theta
     with threadpool_limits(1, user_api="blas"):
-        theta = objective.minimise(objective.adapt(start), iterations)
-        pruned = objective.prune(theta)
-        if (pruned != theta).any():
-            pruned = objective.minimise(pruned, iterations // 3)
-        return objective.result(pruned)
+        for _ in range(PRUNING_ROUNDS):
+            pruned = objective.prune(theta, allowance)
+            if pruned is theta:
+                break
+            theta = objective.minimise(pruned, PRUNING_ITERATIONS)
+        return objective.result(theta)
+
+
+def either_half(pair: tuple[LearnedKernel, LearnedKernel]) -> LearnedKernel:
+    """The first kernel, and from the second the relevances and bandwidths of features that only it has."""
+    first, second = (learned.theta for learned in pair)
+    D = pair[0].kernel.n_features
+    lacks = np.zeros(len(first), dtype=bool)
+    lacks[:D] = first[:D] <= ABSENT
+    lacks[D + 1 : 2 * D + 1] = lacks[:D]
+    return pair[0]._replace(theta=np.where(lacks, second, first))
 
 
 def leave_one_out_losses(problem: Problem, kernel: AdditiveKernel, alpha: float) -> Floats:
@@ -108,6 +125,7 @@ class Posterior:
         self.problem, self.structure, self.weight, self.repeats = problem, structure, w, total - n
         self.sd = np.sqrt(w @ (X - w @ X / total) ** 2 / total)
         self.constant = X.max(axis=0) == X.min(axis=0)
+        self.product = structure.lowest == structure.highest >= self.D - int(self.constant.sum())  # of all that vary
         self.Y = (Y - w @ Y / total) / np.sqrt(target_variance(Y, w))
         orders = np.arange(structure.lowest, structure.highest + 1)
         self.t = np.array([-lgamma(m + 1) for m in orders]) if len(orders) > 1 else np.zeros(1)
@@ -130,25 +148,34 @@ class Posterior:
         snapped: Floats = np.round(np.asarray(found.x) / SNAP) * SNAP
         return snapped
 
-    def prune(self, theta: Floats) -> Floats:
-        """Remove as many of the least relevant features as possible without a loss of likelihood, found by halving.
+    def prune(self, theta: Floats, allowance: float) -> Floats:
+        """Remove as many of the least relevant features as the likelihood allows, found by halving.
 
-        A feature matters as far as a_j k_j varies; its mean over pairs is a constant c_j that every interaction with j
-        leaves behind in the order below, e_m -> e_m + c_j e_{m-1}, and that the order weights take over.
+        Each may cost `allowance` units of log likelihood. A feature matters as far as a_j k_j varies; its mean over
+        pairs is a constant c_j that every interaction with j leaves behind in the order below,
+        e_m -> e_m + c_j e_{m-1}, and that the order weights take over. The product of all features becomes c_j times
+        the product of the others.
         """
-        level = self._mean_base_kernels(theta)
         a = np.where(theta[: self.D] <= ABSENT, 0.0, np.exp(theta[: self.D]))
-        order = np.argsort(a * (1 - level), kind="stable")
-        absent = int(np.sum(a == 0))
-        limit = self.fit_of(theta)
-        low, high = 0, self.D - absent - 1
+        level = self._mean_base_kernels(theta)
+        order = self._removal_order(theta, a, level)
+        fit = self.fit_of(theta)
+        low, high = 0, len(order) - 1
         while low < high:
             count = (low + high + 1) // 2
-            if self.fit_of(self._without(theta, order[: absent + count], a * level)) <= limit:
+            if self.fit_of(self._without(theta, order[:count], a * level)) <= fit + allowance * count:
                 low = count
             else:
                 high = count - 1
-        return self._without(theta, order[: absent + low], a * level)
+        return self._without(theta, order[:low], a * level) if low else theta
+
+    def _removal_order(self, theta: Floats, a: Floats, level: Floats) -> NDArray[np.intp]:
+        """Features that are left, the least useful first: by what each alone is worth, if that is cheap to find out."""
+        present = np.flatnonzero(a > 0)
+        if len(present) > FEW:
+            return present[np.argsort((a * (1 - level))[present], kind="stable")]
+        fits = [self.fit_of(self._without(theta, np.array([j]), a * level)) for j in present]
+        return present[np.argsort(fits, kind="stable")]
 
     def _mean_base_kernels(self, theta: Floats) -> Floats:
         """Mean over pairs of k_j (D,), on a few hundred rows."""
@@ -159,13 +186,18 @@ class Posterior:
 
     def _without(self, theta: Floats, features: NDArray[np.intp], level: Floats) -> Floats:
         """theta without some features, whose constant part goes to the weights of the orders below."""
-        normaliser = self.kernel(theta).normaliser[self.structure.lowest :]
-        weight = np.exp(theta[2 * self.D + 1 : -1]) * normaliser
-        for j in features:
-            weight[:-1] += level[j] * weight[1:]
+        t = theta[2 * self.D + 1 : -1]
+        if self.product:
+            t = t + np.log(level[features]).sum()
+        else:
+            normaliser = self.kernel(theta).normaliser[self.structure.lowest :]
+            weight = np.exp(t) * normaliser
+            for j in features:
+                weight[:-1] += level[j] * weight[1:]
+            t = np.log(weight / normaliser)
         theta = theta.copy()
         theta[features] = ABSENT
-        theta[2 * self.D + 1 : -1] = np.log(weight / normaliser)
+        theta[2 * self.D + 1 : -1] = t
         return theta
 
     def result(self, theta: Floats) -> LearnedKernel:
@@ -177,9 +209,14 @@ class Posterior:
         D, given = self.D, self.problem.bandwidth
         relevance = np.where(theta[:D] <= ABSENT, 0.0, np.exp(theta[:D]))
         bandwidth = self.sd * np.exp(theta[D] + theta[D + 1 : 2 * D + 1]) if given is None else given
-        weights = np.zeros(self.structure.highest + 1)
-        weights[self.structure.lowest :] = np.exp(theta[2 * D + 1 : -1])
+        weights = self._order_weights(np.exp(theta[2 * D + 1 : -1]), int(np.sum(relevance > 0)))
         return AdditiveKernel(np.where(self.constant, np.inf, bandwidth), relevance, weights, self.problem.base)
+
+    def _order_weights(self, weights: Floats, present: int) -> Floats:
+        """w_0..w_d; a product has as many factors as features are left, and its w counts as if there were no others."""
+        if self.product:
+            return np.append(np.zeros(max(present, 1)), weights * comb(self.D, max(present, 1)))
+        return np.append(np.zeros(self.structure.lowest), weights)
 
     def fit_of(self, theta: Floats) -> float:
         """Minus log likelihood, without the prior."""
@@ -192,9 +229,9 @@ class Posterior:
         L, c, ones = self._factorise(kernel(self.problem.X, n_threads=threads), noise)
         value = self._likelihood(L, c, ones, noise)
         dK, dnoise = self._slope(L, c, ones, noise)
-        g = kernel.gradient(self.problem.X, dK, all_orders=False, n_threads=threads)
+        g = kernel.gradient(self.problem.X, dK, of_zeros=False, n_threads=threads)
         v = np.zeros(self.D) if self.problem.bandwidth is not None else _times(g.bandwidth, kernel.bandwidth)
-        t = (g.order_weights * kernel.order_weights)[self.structure.lowest :]
+        t = (g.order_weights * kernel.order_weights)[-len(self.t) :]
         gradient = np.concatenate([g.relevance * kernel.relevance, [v.sum()], v, t, [dnoise * noise]])
         prior, slope = self._prior(theta)
         return value + prior, gradient + slope

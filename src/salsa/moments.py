@@ -11,6 +11,22 @@ def weights_or_ones(weight: Floats | None, n: int) -> Floats:
     return np.ones(n) if weight is None else weight
 
 
+def merge_rows(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Floats, Floats | None]:
+    """Distinct rows of X and Y in ascending order, with the number of times (sum of weights) that each occurs.
+
+    A fit to these cannot depend on the order of rows, nor on whether a row is repeated or weighted.
+    """
+    table = np.column_stack([X, Y])
+    order = np.lexsort(table.T[::-1])
+    table = table[order]
+    first = np.append(True, (table[1:] != table[:-1]).any(axis=1))
+    if weight is None and first.all():
+        return X[order], Y[order], None
+    start = np.flatnonzero(first)
+    count = np.add.reduceat(weights_or_ones(weight, len(X))[order], start)
+    return X[order][start], Y[order][start], None if (count == 1).all() else count
+
+
 def target_variance(Y: Floats, w: Floats) -> Floats:
     """Variance of every output of Y (n, q), and 1 for a constant one: what rounding leaves of it is no variance."""
     variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 import os
-import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -21,10 +21,12 @@ from salsa import parameters
 from salsa.archive import read_archive, write_archive
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.guard import RACE_ROWS, finish, race, stratified_rows
+from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
 from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats, largest_order
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
+from salsa.moments import merge_rows
+from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa.selection import (
     ALPHA_FLOOR,
     Contender,
@@ -42,7 +44,7 @@ LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equ
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 
 
-class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
+class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
     """Kernel ridge regression with an additive kernel whose interaction order is chosen by cross-validation.
 
     The model is f(x) = offset + sum_i coef_i k(x, x_i). The kernel k sums, over all interactions of the orders 1..d
@@ -62,7 +64,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         All orders 1..d with equal weight, or only d (the paper).
     kernel : {"auto", "gaussian", "laplace", "matern32", "matern52"}, default="auto"
         Base kernel of single features. "auto" is Gaussian (the paper) where relevances are not learned; learned kernels
-        are Matern 5/2, or Gaussian where that predicts better.
+        are Matern 5/2, or one of the others where that predicts better. Insist on "matern52" for smooth curves.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
@@ -83,7 +85,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
     verbose : int, default=0
-        1 prints a line per order to standard error.
+        1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
+        told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
     ----------
@@ -137,24 +140,30 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q)."""
-        table = X
+        table, progress = X, Progress(self, X, y)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
         self._check_choices()
         weight, used = _weights(sample_weight, X)
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
+            X, Y, weight = merge_rows(X[used], Y[used], weight)
+            used = np.ones(len(X), dtype=bool)
         base = self._base(table, X.shape[1])
         problem = Problem(X[used], Y[used], weight, base, threads=parameters.threads(self.n_jobs))
         random_state = check_random_state(self.random_state)
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
-            plan = self._plan(problem, random_state)
-            self.search_ = self._search(problem, plan, lambda: make_folds(self.cv, X, Y, used, random_state))
+            plan = self._plan(problem, random_state, progress)
+            folds = lambda: make_folds(self.cv, X, Y, used, random_state)  # noqa: E731
+            self.search_ = self._search(problem, plan, folds, progress)
             self.expansion_, note = _solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
         self.search_ = replace(self.search_, contenders=plan.contenders).with_note(plan.note).with_note(note)
         self._store(flat=y.ndim == 1)
+        progress.end()
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -191,7 +200,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         base = "gaussian" if parameters.is_text(self.kernel, "auto") else self.kernel
         return tuple("equality" if is_category else base for is_category in categorical)
 
-    def _plan(self, problem: Problem, random_state: RandomState) -> _Plan:
+    def _plan(self, problem: Problem, random_state: RandomState, progress: Progress) -> _Plan:
         """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
         D = problem.X.shape[1]
         rule, kernel_of = parameters.order_rule(self.order, D), self._kernel_family(problem)
@@ -207,16 +216,15 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
         sample = problem.rows(stratified_rows(problem, RACE_ROWS, random_state))
         equal, alpha = self._equal_contender(sample)
         structures = parameters.structures(self.order, self.interactions, D, varying)
-        other_base = None
+        other_bases: tuple[Sequence[str], ...] = ()
         if parameters.is_text(self.kernel, "auto"):
-            other_base, smooth = sample.base, {"gaussian": "matern52"}
-            sample = sample._replace(base=tuple(smooth.get(name, name) for name in sample.base))
-        contenders, winner = race(sample, structures, equal, alpha, random_state, other_base)
-        for contender in contenders if self.verbose else ():
-            _say(f"{contender.kernel} relevances, order {contender.order}", contender)
+            sample, other_bases = sample.with_base(SMOOTHNESS), (SMOOTHER, ROUGHER)
+        contenders, winner, allowance = race(
+            sample, structures, equal, alpha, random_state, other_bases, progress.contender
+        )
         if winner is None:
             return _Plan(kernel_of, rule, contenders, "equal relevances predict better than learned ones")
-        kernel = finish(problem, winner, random_state).kernel
+        kernel = finish(problem, winner, allowance, random_state).kernel
         return _Plan(lambda order: kernel, given([kernel.order]), contenders)
 
     def _equal_contender(self, sample: Problem) -> tuple[AdditiveKernel, float]:
@@ -242,12 +250,14 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: 
 
         return kernel_of
 
-    def _search(self, problem: Problem, plan: _Plan, folds: Callable[[], list[Fold]]) -> OrderSearch:
+    def _search(
+        self, problem: Problem, plan: _Plan, folds: Callable[[], list[Fold]], progress: Progress
+    ) -> OrderSearch:
         """Order and alpha by cross-validation, unless both are given or there is a single row."""
         order = parameters.single_order(self.order, problem.X.shape[1])
         alphas = parameters.alpha_candidates(self.alpha)
         if len(problem.X) > 1 and (order is None or alphas is None or len(alphas) > 1):
-            return self._cross_validate(problem, plan, folds(), _report if self.verbose else None)
+            return self._cross_validate(problem, plan, folds(), progress.order)
         note = "order and alpha were given, or there is one row: nothing to search"
         return OrderSearch((), order or 1, alphas[0] if alphas else 1.0, (note,))
 
@@ -327,15 +337,6 @@ def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.b
         advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
         warnings.warn(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}", stacklevel=3)
     return weight[used], used
-
-
-def _report(result: OrderResult) -> None:
-    _say(f"order {result.order}", Contender("", result.order, *result.path[-2:], result.seconds))
-
-
-def _say(what: str, tried: Contender) -> None:
-    error = f"{tried.error:.4g} +- {tried.standard_error:.2g}"
-    print(f"[salsa] {what}: error {error} of the variance, {tried.seconds:.1f} s", file=sys.stderr)
 
 
 def _stored(values: dict[str, Any]) -> dict[str, Any]:
