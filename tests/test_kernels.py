@@ -581,7 +581,7 @@ def test_rule_of_thumb_is_in_the_units_of_the_column(unit):
     np.testing.assert_allclose(rule_of_thumb_bandwidth(X * unit), rule_of_thumb_bandwidth(X) * unit, rtol=1e-14)
 
 
-@pytest.mark.parametrize("X", [[[np.nan], [1.0]], [[np.inf], [1.0]], [1.0, 2.0]])
+@pytest.mark.parametrize("X", [[[-np.inf], [1.0]], [[np.inf], [1.0]], [1.0, 2.0]])
 def test_rule_of_thumb_refuses_what_is_no_table_of_numbers(X):
     with pytest.raises(ValueError, match=r"NaN|infinity|2D"):
         rule_of_thumb_bandwidth(X)

@@ -414,7 +414,7 @@ REFUSED = {
     "solver": ({"solver": "magic"}, "'auto', 'exact'"),
     "rank": ({"rank": 10}, "leave it at None"),
     "categories": ({"categorical_features": [1.5]}, "column numbers"),
-    "category without names": ({"categorical_features": ["a"]}, "no column 'a'; columns are not named"),
+    "category without names": ({"categorical_features": ["a"]}, "no column 'a'; columns are 'x0', 'x1'"),
     "category outside": ({"categorical_features": [6]}, "no column 6; columns are 0, 1, 2, 3, 4, 5"),
     "memory": ({"memory_limit": "a lot"}, "4GB"),
     "jobs": ({"n_jobs": 0}, "n_jobs=0"),
@@ -434,10 +434,8 @@ class TestBadInput:
             (np.empty((5, 0)), np.ones(5), "0 feature"),
             (np.ones(5), np.ones(5), "1D array"),
             (np.ones((2, 2, 2)), np.ones(2), "dim 3"),
-            ([["a", "b"], ["c", "d"]], [1.0, 2.0], "could not convert string to float"),
             (np.ones((3, 2)) * 1j, np.ones(3), "Complex data"),
             ([[1.0, np.inf], [2.0, 3.0]], [1.0, 2.0], "infinity"),
-            ([[1.0, np.nan], [2.0, 3.0]], [1.0, 2.0], "NaN"),
             (np.ones((3, 2)), [1.0, np.nan, 2.0], "NaN"),
             (np.ones((3, 2)), [1.0, np.inf, 2.0], "infinity"),
             (np.ones((3, 2)), np.ones(4), "inconsistent numbers of samples"),
@@ -452,8 +450,8 @@ class TestBadInput:
         model = SalsaRegressor(order=1, alpha=1.0).fit(*data)
         with pytest.raises(ValueError, match="5 features"):
             model.predict(np.ones((2, 5)))
-        with pytest.raises(ValueError, match="NaN"):
-            model.predict(np.full((2, 6), np.nan))
+        with pytest.raises(ValueError, match="column 'x2' has an infinite value in row 1"):
+            model.predict(np.where(np.arange(12).reshape(2, 6) == 8, np.inf, 0.0))
 
     def test_memory_is_refused_before_it_is_taken(self):
         X = np.zeros((50_000, 2))

@@ -68,7 +68,7 @@ int max_threads() {
 #endif
 }
 
-salsa::Feature make_feature(int code, double relevance, double bandwidth) {
+salsa::Feature make_feature(int code, double relevance, double bandwidth, int column, bool missing) {
     require(code >= 0 && code < salsa::n_bases, "base: codes run from 0 to 4");
     require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
             "bandwidth: every value must lie between 1e-150 and 1e150, or be infinite");  // its square must be a double
@@ -80,24 +80,30 @@ salsa::Feature make_feature(int code, double relevance, double bandwidth) {
     if (base == salsa::Base::matern32) rate = std::sqrt(3.0) * log2e / bandwidth;
     if (base == salsa::Base::matern52) rate = std::sqrt(5.0) * log2e / bandwidth;
     const double reach = rate > 0 ? std::min(salsa::log2_floor / rate, largest) : largest;  // finite: 0 times it is 0
-    return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach};
+    return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach, column, missing};
 }
 
 // The arguments that every function shares, checked once and kept alive for the call.
 class Call {
   public:
     Call(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-         const Vector& weight, int threads, const std::optional<std::string>& simd)
+         const Vector& weight, int threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing)
         : X{X.data(), salsa::Size(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
-        const size_t D = X.shape(1);
+        const size_t D = base.shape(0);
         this->Z = Z ? salsa::Points{Z->data(), salsa::Size(Z->shape(0)), int(Z->shape(1))} : this->X;
         require(D >= 1, "X: at least one feature is needed");
-        require(!Z || Z->shape(1) == D, "Z: has another number of features than X");
-        require(base.shape(0) == D && bandwidth.shape(0) == D && relevance.shape(0) == D,
+        require(!Z || Z->shape(1) == X.shape(1), "Z: has another number of features than X");
+        require(bandwidth.shape(0) == D && relevance.shape(0) == D && (!missing || missing->shape(0) == D),
                 "base, bandwidth, relevance: one value per feature of X is needed");
         require(weight.shape(0) >= 2 && weight.shape(0) <= D + 1, "weights: orders 0..d with 1 <= d <= number of features are needed");
         require(threads >= 1 && threads <= 4096, "n_threads: must lie between 1 and 4096");
-        for (size_t j = 0; j < D; ++j) features_.push_back(make_feature(base.data()[j], relevance.data()[j], bandwidth.data()[j]));
+        int column = 0;
+        for (size_t j = 0; j < D; ++j) {
+            const bool has_missing = missing && missing->data()[j];
+            features_.push_back(make_feature(base.data()[j], relevance.data()[j], bandwidth.data()[j], column, has_missing));
+            column += has_missing ? 3 : 1;
+        }
+        require(X.shape(1) == size_t(column), "base, bandwidth, relevance: one value per feature of X is needed");
         const int d = int(weight.shape(0)) - 1;
         int lowest = 0;
         while (lowest < d && weight.data()[lowest] == 0.0) ++lowest;
@@ -119,8 +125,8 @@ class Call {
 };
 
 Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-            const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+            const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     auto out = allocate(call.n() * call.m());
     if (!call.empty()) {
         nb::gil_scoped_release release;
@@ -131,8 +137,8 @@ Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, 
 }
 
 Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-             const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
-    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+             const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
+    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     call.kernel.lowest = 0;
     const size_t count = size_t(call.kernel.d) + 1;
     auto out = allocate(count * call.n() * call.m());
@@ -144,8 +150,8 @@ Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base,
 }
 
 Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-              const Vector& weights, int n_threads, const std::optional<std::string>& simd) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+              const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
     const size_t q = V.shape(1);
     auto out = allocate(call.n() * q);
@@ -159,8 +165,9 @@ Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& ba
 
 std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Matrix>& Z, const Matrix& G, const Codes& base,
                                          const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
-                                         const std::optional<std::string>& simd, bool all_orders) {
-    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd);
+                                         const std::optional<std::string>& simd, bool all_orders,
+                                         const std::optional<Codes>& missing) {
+    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     if (all_orders) call.kernel.lowest = 0;
     require(G.shape(0) == call.n() && G.shape(1) == call.m(), "G: one value per pair of rows of X and Z is needed");
     const size_t D = size_t(call.kernel.D), d = size_t(call.kernel.d);
@@ -178,6 +185,24 @@ std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Ma
     return {part(0, D), part(D, D), part(2 * D, d + 1)};
 }
 
+// (n, 2): mean of k_j(x_i, .) over weighted points, and its derivative with respect to log h_j
+Array embed(const Vector& x, const Vector& points, const Vector& weights, int base, double bandwidth,
+            const std::optional<std::string>& simd) {
+    require(points.shape(0) == weights.shape(0) && points.shape(0) >= 1, "points: as many as weights, and at least one, are needed");
+    const salsa::Feature feature = make_feature(base, 1.0, bandwidth, 0, false);
+    const salsa::Sweeps& sweeps = choose(simd);
+    const size_t count = points.shape(0), whole = (count + salsa::panel_width - 1) / salsa::panel_width * salsa::panel_width;
+    std::vector<double> z(whole, points.data()[count - 1]), w(whole, 0.0);
+    std::copy_n(points.data(), count, z.begin());
+    std::copy_n(weights.data(), count, w.begin());
+    auto out = allocate(2 * x.shape(0));
+    {
+        nb::gil_scoped_release release;
+        sweeps.embed(feature, x.data(), salsa::Size(x.shape(0)), z.data(), w.data(), salsa::Size(whole), out.get());
+    }
+    return new_array(out, {x.shape(0), 2});
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -185,16 +210,18 @@ NB_MODULE(_core, module) {
     module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
     module.def("max_threads", &max_threads, "Threads OpenMP would use by default; 1 without OpenMP.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
-               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "K (n, m) = sum_m weights_m e_m; Z None: X with itself, half the work.");
+    module.def("embed", &embed, "x"_a.noconvert(), "points"_a.noconvert(), "weights"_a.noconvert(), "base"_a, "bandwidth"_a,
+               "simd"_a = nb::none(), "(n, 2): mean of a base kernel at x over weighted points, and its derivative by log bandwidth.");
     module.def("orders", &orders, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
-               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "(d+1, n, m): weights_m e_m of every order in one sweep.");
     module.def("product", &product, "X"_a.noconvert(), "Z"_a.noconvert(), "V"_a.noconvert(), "base"_a.noconvert(),
-               "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "K(X, Z) V (n, q) without forming K.");
     module.def("gradient", &gradient, "X"_a.noconvert(), "Z"_a.noconvert().none(), "G"_a.noconvert(), "base"_a.noconvert(),
                "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
-               "all_orders"_a = true, "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
+               "all_orders"_a = true, "missing"_a.noconvert() = nb::none(), "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
                "below the smallest order with a weight, which costs less.");
 }

@@ -17,18 +17,18 @@
 namespace salsa {
 
 struct Points {
-    const double* data;  // (n, D), row-major
+    const double* data;  // (n, columns), row-major
     Size n;
-    int D;
-    const double* row(Size i) const { return data + i * D; }
+    int columns;
+    const double* row(Size i) const { return data + i * columns; }
 };
 
-// Z (m, D) cut into panels of `panel_width` points stored feature by feature; the last panel repeats the last point.
+// Z (m, columns) cut into panels of `panel_width` points stored column by column; the last panel repeats the last point.
 class Panels {
   public:
-    explicit Panels(const Points& Z) : m(Z.n), size_(Size(Z.D) * panel_width), data_(count() * size_) {
+    explicit Panels(const Points& Z) : m(Z.n), size_(Size(Z.columns) * panel_width), data_(count() * size_) {
         for (Size p = 0; p < count(); ++p)
-            for (int j = 0; j < Z.D; ++j)
+            for (int j = 0; j < Z.columns; ++j)
                 for (int c = 0; c < panel_width; ++c)
                     data_[p * size_ + j * panel_width + c] = Z.row(std::min(p * panel_width + c, m - 1))[j];
     }

@@ -3,5 +3,5 @@
 
 namespace salsa::SALSA_ISA {
 extern const Sweeps sweeps;
-const Sweeps sweeps{values, orders, adjoint};
+const Sweeps sweeps{values, orders, adjoint, embed};
 }  // namespace salsa::SALSA_ISA

@@ -55,12 +55,34 @@ inline void with_base(Base base, F f) {
     }
 }
 
-// s (packs,): a_j k_j(x_j, z_j) for the tile's columns, z (packs * width,)
-inline void scaled_base(const Feature& f, double x, const double* z, Pack (&s)[packs]) {
+// s (packs,): a_j k_j(x_j, z_j) for the points of the tile
+inline void scaled_base(const Feature& f, const double* x, const double* panel, Pack (&s)[packs]) {
+    const double *at = x + f.column, *z = panel + f.column * panel_width;
+    const Pack a(f.relevance);
+    if (f.missing && at[0] != at[0]) {
+        for (int p = 0; p < packs; ++p) s[p] = a * Pack::load(z + panel_width + p * Pack::width);
+        return;
+    }
     with_base(f.base, [&](auto tag) {
-        for (int p = 0; p < packs; ++p)
-            s[p] = Pack(f.relevance) * base_value<decltype(tag)::value>(f, Pack(x) - Pack::load(z + p * Pack::width));
+        for (int p = 0; p < packs; ++p) s[p] = a * base_value<decltype(tag)::value>(f, Pack(at[0]) - Pack::load(z + p * Pack::width));
     });
+    if (f.missing)
+        for (int p = 0; p < packs; ++p) s[p] = where_nan(Pack::load(z + p * Pack::width), a * Pack(at[1]), s[p]);
+}
+
+// k_j(x_j, z_j) and its derivative with respect to log h_j, for one pack of points
+inline void base_and_slope(const Feature& f, const double* x, const double* panel, Pack& value, Pack& slope) {
+    const double *at = x + f.column, *z = panel + f.column * panel_width;
+    if (f.missing && at[0] != at[0]) {
+        value = Pack::load(z + panel_width), slope = Pack::load(z + 2 * panel_width);
+        return;
+    }
+    const Pack there = Pack::load(z), t = Pack(at[0]) - there;
+    with_base(f.base, [&](auto tag) {
+        value = base_value<decltype(tag)::value>(f, t);
+        slope = base_slope<decltype(tag)::value>(f, t, value);
+    });
+    if (f.missing) value = where_nan(there, Pack(at[1]), value), slope = where_nan(there, Pack(at[2]), slope);
 }
 
 // One row x (D,) against one tile of columns; the state e_0..e_d stays in registers because d is known to the compiler.
@@ -70,7 +92,7 @@ void tile_small(const Kernel& kernel, const double* x, const double* z, double* 
     for (int m = 0; m <= d; ++m)
         for (int p = 0; p < packs; ++p) e[m][p] = Pack(m == 0 ? 1.0 : 0.0);
     for (int j = 0; j < kernel.D; ++j) {
-        scaled_base(kernel.feature[j], x[j], z + j * panel_width, s);
+        scaled_base(kernel.feature[j], x, z, s);
         for (int m = d; m > 0; --m)
             for (int p = 0; p < packs; ++p) e[m][p] = fma(s[p], e[m - 1][p], e[m][p]);
     }
@@ -99,8 +121,8 @@ inline void tile_any(const Kernel& kernel, const double* x, const double* z, dou
     for (int j = 0; j < D; j += 2) {
         const bool two = j + 1 < D;
         const int seen = two ? j + 2 : D;
-        scaled_base(kernel.feature[j], x[j], z + j * panel_width, s);
-        if (two) scaled_base(kernel.feature[j + 1], x[j + 1], z + (j + 1) * panel_width, t);
+        scaled_base(kernel.feature[j], x, z, s);
+        if (two) scaled_base(kernel.feature[j + 1], x, z, t);
         const Range range = orders_after(kernel, seen);
         const int high = range.high, low = range.low > 1 ? range.low : 1;
         for (int p = 0; p < packs; ++p) {
@@ -164,14 +186,9 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
     double *e = scratch, *u = e + (D + Size(1)) * row, *s = u + row + w, *k = s + Size(D) * w, *slope = k + Size(D) * w;
     Pack(1.0).store(e);
     for (int j = 0; j < D; ++j) {
-        const Feature& f = kernel.feature[j];
-        const Pack t = Pack(x[j]) - Pack::load(z + j * panel_width);
         Pack value, derivative;
-        with_base(f.base, [&](auto tag) {
-            value = base_value<decltype(tag)::value>(f, t);
-            derivative = base_slope<decltype(tag)::value>(f, t, value);
-        });
-        const Pack scaled = Pack(f.relevance) * value;
+        base_and_slope(kernel.feature[j], x, z, value, derivative);
+        const Pack scaled = Pack(kernel.feature[j].relevance) * value;
         value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
         double *before = e + j * row, *after = before + row;
         const Range m_after = orders_after(kernel, j + 1);
@@ -207,6 +224,24 @@ inline void adjoint(const Kernel& kernel, const double* x, const double* panel, 
     for (int c = 0; c < panel_width; c += Pack::width) {
         const Gradient lanes{sum.relevance + c, sum.log_bandwidth + c, sum.weight + c};
         adjoint_pack(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
+    }
+}
+
+inline void embed(const Feature& f, const double* x, Size n, const double* z, const double* w, Size m, double* out) {
+    for (Size i = 0; i < n; ++i) {
+        Pack mean(0.0), slope(0.0);
+        with_base(f.base, [&](auto tag) {
+            for (Size c = 0; c < m; c += Pack::width) {
+                const Pack t = Pack(x[i]) - Pack::load(z + c), weight = Pack::load(w + c);
+                const Pack k = base_value<decltype(tag)::value>(f, t);
+                mean = fma(weight, k, mean);
+                slope = fma(weight, base_slope<decltype(tag)::value>(f, t, k), slope);
+            }
+        });
+        double lanes[2][Pack::width];
+        mean.store(lanes[0]), slope.store(lanes[1]);
+        out[2 * i] = out[2 * i + 1] = 0.0;
+        for (int l = 0; l < Pack::width; ++l) out[2 * i] += lanes[0][l], out[2 * i + 1] += lanes[1][l];
     }
 }
 

@@ -3,7 +3,11 @@
 //     k(x, z) = sum_{m=0..d} weight_m e_m(a_1 k_1(x_1, z_1), ..., a_D k_D(x_D, z_D))
 //
 // and the table of sweeps that every instruction set fills in. A sweep handles one row x (D,) against one panel of
-// `panel_width` points z, stored feature by feature: panel[j * panel_width + c] = z_c's feature j.
+// `panel_width` points z, stored column by column: panel[j * panel_width + c] = z_c's column j.
+//
+// A missing value stands for the distribution of its feature: k_j is then the mean of k_j over it. A feature with missing
+// values has three columns: the value (NaN if missing), the mean of k_j(value, .) over the distribution, and the derivative of
+// that mean with respect to log h_j; for a missing value these are the mean over pairs and its derivative.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +27,8 @@ struct Feature {
     double relevance;  // a_j
     double rate;       // base kernel = polynomial times 2^-(rate |t|^p), t = x_j - z_j; p = 2 for Gaussian, else 1
     double limit;      // |t| beyond which the base kernel rests at 2^-log2_floor
+    int column;        // where its values stand
+    bool missing;      // whether there are missing ones, and three columns
 };
 
 struct Kernel {
@@ -45,6 +51,9 @@ struct Sweeps {
     void (*orders)(const Kernel&, const double* x, const double* panel, double* scratch, double* out, Size stride);
     // g (panel_width,): dL/dK of these pairs; adds to `sum`. scratch: scratch_adjoint(D, d) doubles.
     void (*adjoint)(const Kernel&, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum);
+    // out (n, 2): the mean of k_j(x_i, .) over points z (m,) of weight w (m,), m a multiple of panel_width, and its derivative
+    // with respect to log h_j.
+    void (*embed)(const Feature&, const double* x, Size n, const double* z, const double* w, Size m, double* out);
 };
 
 constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }

@@ -4,7 +4,7 @@ from numpy.typing import NDArray
 def simd_levels() -> list[str]: ...
 def max_threads() -> int: ...
 def block(
-    X: NDArray[float64],  # (n, D)
+    X: NDArray[float64],  # (n, D); three columns instead of one for a feature with missing values
     Z: NDArray[float64] | None,  # (m, D); None: X with itself
     base: NDArray[int8],  # (D,)
     bandwidth: NDArray[float64],  # (D,)
@@ -12,6 +12,7 @@ def block(
     weights: NDArray[float64],  # (d+1,): order weights divided by C(D, m)
     n_threads: int = 1,
     simd: str | None = None,
+    missing: NDArray[int8] | None = None,  # (D,): which features have missing values
 ) -> NDArray[float64]: ...  # (n, m)
 def orders(
     X: NDArray[float64],
@@ -22,6 +23,7 @@ def orders(
     weights: NDArray[float64],
     n_threads: int = 1,
     simd: str | None = None,
+    missing: NDArray[int8] | None = None,
 ) -> NDArray[float64]: ...  # (d+1, n, m)
 def product(
     X: NDArray[float64],
@@ -33,6 +35,7 @@ def product(
     weights: NDArray[float64],
     n_threads: int = 1,
     simd: str | None = None,
+    missing: NDArray[int8] | None = None,
 ) -> NDArray[float64]: ...  # (n, q)
 def gradient(
     X: NDArray[float64],
@@ -45,4 +48,13 @@ def gradient(
     n_threads: int = 1,
     simd: str | None = None,
     all_orders: bool = True,
+    missing: NDArray[int8] | None = None,
 ) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...  # (D,), (D,), (d+1,)
+def embed(
+    x: NDArray[float64],  # (n,)
+    points: NDArray[float64],  # (m,)
+    weights: NDArray[float64],  # (m,)
+    base: int,
+    bandwidth: float,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (n, 2)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from salsa.kernels import AdditiveKernel, Floats
+from salsa.kernels import AdditiveKernel, Distribution, Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,8 +23,9 @@ class KernelExpansion:
     offset: Floats
 
     @property
-    def n_outputs(self) -> int:
-        return len(self.offset)
+    def parts(self) -> tuple[AdditiveKernel, Floats, Floats, Floats]:
+        """kernel, anchors, coef, offset."""
+        return self.kernel, self.anchors, self.coef, self.offset
 
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """f(X) (n, q). No kernel block is formed: memory is that of the result, whatever the number of anchors."""
@@ -39,15 +40,35 @@ class KernelExpansion:
             "relevance": kernel.relevance,
             "order_weights": kernel.order_weights,
         }
+        if kernel.distributions is not None:
+            points, weights = zip(*kernel.distributions, strict=True)
+            parameters["distribution_sizes"] = np.array([len(p) for p in points], dtype=np.float64)
+            parameters["distribution_points"] = np.concatenate(points)
+            parameters["distribution_weights"] = np.concatenate(weights)
         return header, {**parameters, "anchors": self.anchors, "coef": self.coef, "offset": self.offset}
 
     @classmethod
     def from_state(cls, header: dict[str, Any], arrays: dict[str, Floats]) -> KernelExpansion:
         """The inverse of ``state``; refuses arrays that do not fit each other."""
         anchors, coef, offset = (arrays[name] for name in ("anchors", "coef", "offset"))
-        kernel = AdditiveKernel(arrays["bandwidth"], arrays["relevance"], arrays["order_weights"], header["base"])
+        bandwidth, relevance, weights = (arrays[name] for name in ("bandwidth", "relevance", "order_weights"))
+        kernel = AdditiveKernel(bandwidth, relevance, weights, header["base"], _distributions(arrays))
         if anchors.shape[1:] != (kernel.n_features,) or coef.shape != (len(anchors), len(offset)):
             raise ValueError("the model file's arrays do not fit each other")
-        if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (anchors, coef, offset)):
+        observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
+        if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (observed, coef, offset)):
             raise ValueError("the model file's arrays are not all finite float64 numbers")
         return cls(kernel, anchors, coef, offset)
+
+
+def _distributions(arrays: dict[str, Floats]) -> tuple[Distribution, ...] | None:
+    if "distribution_sizes" not in arrays:
+        return None
+    points, weights = arrays["distribution_points"], arrays["distribution_weights"]
+    ends = np.cumsum(arrays["distribution_sizes"]).astype(np.intp)
+    if (np.diff(ends, prepend=0) < 1).any() or ends[-1:] != [len(points)] or points.shape != weights.shape:
+        raise ValueError("the model file's distributions do not fit each other")
+    if not np.isfinite(points).all() or not (weights >= 0).all():
+        raise ValueError("the model file's distributions are not finite")
+    parts = zip(np.split(points, ends[:-1]), np.split(weights, ends[:-1]), strict=True)
+    return tuple(Distribution(*part) for part in parts)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -218,4 +219,4 @@ def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:
     e = elementary_symmetric(kernel.relevance, kernel.order)
     share = kernel.order_weights * e * kernel.normaliser
     order = int(np.flatnonzero(share >= NEGLIGIBLE * share.sum())[-1])
-    return AdditiveKernel(kernel.bandwidth, kernel.relevance, kernel.order_weights[: max(order, 1) + 1], kernel.base)
+    return replace(kernel, order_weights=kernel.order_weights[: max(order, 1) + 1])

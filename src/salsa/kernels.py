@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import comb
 from typing import Any, NamedTuple
 
@@ -27,6 +28,13 @@ BASE_KERNELS: dict[str, str] = {
 _CODES = {name: code for code, name in enumerate(BASE_KERNELS)}
 
 
+class Distribution(NamedTuple):
+    """Of a feature's values: weighted points, the weights summing to one."""
+
+    points: Floats
+    weights: Floats
+
+
 class KernelGradient(NamedTuple):
     """Sums over pairs of dL/dK times the derivative of K with respect to each parameter."""
 
@@ -45,6 +53,8 @@ class AdditiveKernel:
     relevance : array of D, the a_j >= 0; 0 removes a feature from every interaction.
     order_weights : array of d+1, the w_m >= 0 of the orders 0..d, with d <= D.
     base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature.
+    distributions : one ``Distribution`` per feature, which stands for a missing value (NaN): k_j is then its mean over
+        the distribution, and over pairs where both are missing. None: missing values are refused.
 
     Notes
     -----
@@ -55,6 +65,7 @@ class AdditiveKernel:
     relevance: Floats
     order_weights: Floats
     base: str | tuple[str, ...] = "gaussian"
+    distributions: tuple[Distribution, ...] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("bandwidth", "relevance", "order_weights"):
@@ -76,6 +87,8 @@ class AdditiveKernel:
             if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
                 raise ValueError(f"{name} must be finite and not negative")
         _base_codes(self.base, D)
+        if self.distributions is not None and len(self.distributions) != D:
+            raise ValueError(f"{len(self.distributions)} distributions for {D} features")
         if not (np.isfinite(self._diagonal_value) and self.normaliser.all()):
             raise ValueError(
                 f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances"
@@ -83,7 +96,7 @@ class AdditiveKernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles are built anew, so that they are checked and immutable too."""
-        return AdditiveKernel, (self.bandwidth, self.relevance, self.order_weights, self.base)
+        return AdditiveKernel, (self.bandwidth, self.relevance, self.order_weights, self.base, self.distributions)
 
     @property
     def n_features(self) -> int:
@@ -105,13 +118,15 @@ class AdditiveKernel:
         if (active := self._active) is None:
             return np.full((len(X), len(X if Z is None else Z)), self.order_weights[0])
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
-        return _core.block(active.columns(X), None if Z is None else active.columns(Z), *active.arguments, threads)
+        X, Z, missing = self._columns(active.features, X, Z)
+        return _core.block(X, Z, *active.arguments, threads, missing=missing)
 
     def orders(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """(d+1, n, m): e_m / C(D, m) of every order m = 0..d, unweighted, in one sweep."""
         X, Z = self._check(X), self._check(X if Z is None else Z)
         threads = _threads(n_threads, len(X), len(Z), self.n_features)
-        return _core.orders(X, Z, *self._arguments(self.normaliser), threads)
+        X, Z, missing = self._columns(np.arange(self.n_features), X, Z)
+        return _core.orders(X, Z, *self._arguments(self.normaliser), threads, missing=missing)
 
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
@@ -124,12 +139,18 @@ class AdditiveKernel:
             out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
         else:
             threads = _threads(n_threads, len(X), len(Z), self.n_features)
-            out = _core.product(active.columns(X), active.columns(Z), columns, *active.arguments, threads)
+            X, Z, missing = self._columns(active.features, X, Z)
+            out = _core.product(X, Z, columns, *active.arguments, threads, missing=missing)
         return out[:, 0] if V.ndim == 1 else out
 
     def diagonal(self, X: Any) -> Floats:
-        """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m) for all rows, as every base kernel is 1 at distance zero."""
-        return np.full(len(self._check(X)), self._diagonal_value)
+        """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as base kernels are 1 at distance zero (less where missing)."""
+        missing = np.isnan(self._check(X)).T
+        if not missing.any():
+            return np.full(missing.shape[1], self._diagonal_value)
+        s = np.where(missing, self._embedded_twice[:, None, 0], 1.0) * self.relevance[:, None]
+        diagonal: Floats = (self.order_weights * self.normaliser) @ elementary_symmetric(s, self.order)
+        return diagonal
 
     def gradient(
         self, X: Any, G: Any, Z: Any = None, *, of_zeros: bool = True, n_threads: int | None = None
@@ -143,16 +164,19 @@ class AdditiveKernel:
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
         threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
-        active = self._active
-        if of_zeros or active is None or active.keep is None:
-            arguments = self._arguments(self.order_weights * self.normaliser)
-            relevance, log_bandwidth, e = _core.gradient(X, Z, G, *arguments, threads, None, of_zeros)
-        else:
-            Z = None if Z is None else active.columns(Z)
-            found = _core.gradient(active.columns(X), Z, G, *active.arguments, threads, None, of_zeros)
-            relevance, log_bandwidth = (_scattered(part, active.keep, self.n_features) for part in found[:2])
-            e = _scattered(found[2], np.arange(len(found[2])), self.order + 1)
+        active = None if of_zeros else self._active
+        features = np.arange(self.n_features) if active is None else active.features
+        arguments = self._arguments(self.order_weights * self.normaliser) if active is None else active.arguments
+        X, Z, missing = self._columns(features, X, Z)
+        *found, e = _core.gradient(X, Z, G, *arguments, threads, None, of_zeros, missing)
+        relevance, log_bandwidth = (_scattered(part, features, self.n_features) for part in found)
+        e = _scattered(e, np.arange(len(e)), self.order + 1)
         return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
+
+    def of_feature(self, j: int) -> AdditiveKernel:
+        """The base kernel k_j, as a kernel of one feature."""
+        distributions = None if self.distributions is None else (self.distributions[j],)
+        return AdditiveKernel(self.bandwidth[[j]], np.ones(1), np.array([0.0, 1.0]), self.bases[j], distributions)
 
     @property
     def normaliser(self) -> Floats:
@@ -166,7 +190,10 @@ class AdditiveKernel:
             return float(self.order_weights @ (e * self.normaliser)) if np.isfinite(e).all() else np.inf
 
     def _check(self, X: Any) -> Floats:
-        rows: Floats = check_array(X, dtype=np.float64, order="C", ensure_min_samples=0, input_name="X")
+        finite = True if self.distributions is None else "allow-nan"
+        rows: Floats = check_array(
+            X, dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=0, input_name="X"
+        )
         if rows.shape[1] != self.n_features:
             raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
         return rows
@@ -182,21 +209,53 @@ class AdditiveKernel:
         if len(keep) == 0:
             return None
         codes = _base_codes(self.base, self.n_features)
-        columns = None if len(keep) == self.n_features else keep
-        return _ActiveFeatures(columns, (codes[keep], self.bandwidth[keep], self.relevance[keep], weights))
+        return _ActiveFeatures(keep, (codes[keep], self.bandwidth[keep], self.relevance[keep], weights))
+
+    def _columns(
+        self, features: NDArray[np.intp], X: Floats, Z: Floats | None
+    ) -> tuple[Floats, Floats | None, NDArray[np.int8] | None]:
+        """These features as the compiled loops want them, and which have missing values (None: none has)."""
+        tables = [X] if Z is None else [X, Z]
+        has_missing = np.any([np.isnan(table).any(axis=0) for table in tables], axis=0)
+        missing = has_missing[features]
+        if missing.any():
+            parts = [
+                np.column_stack([self._with_means(j, T[:, j]) if has_missing[j] else T[:, j] for j in features])
+                for T in tables
+            ]
+        elif len(features) < self.n_features:
+            parts = [np.ascontiguousarray(table[:, features]) for table in tables]
+        else:
+            parts = tables
+        return parts[0], None if Z is None else parts[1], missing.astype(np.int8) if missing.any() else None
+
+    def _with_means(self, j: int, x: Floats) -> Floats:
+        """(n, 3): values of feature j, the mean of k_j over its distribution there, and its derivative by log h_j."""
+        missing = np.isnan(x)
+        means = np.where(missing[:, None], self._embedded_twice[j], self._embedded(j, np.where(missing, 0.0, x)))
+        return np.column_stack([x, means])
+
+    def _embedded(self, j: int, x: Floats) -> Floats:
+        """(n, 2): the mean over feature j's distribution of k_j(x, .), and its derivative by log h_j."""
+        assert self.distributions is not None  # no missing value has passed the check without
+        code = _CODES[self.bases[j]]
+        return _core.embed(np.ascontiguousarray(x), *self.distributions[j], code, float(self.bandwidth[j]))
+
+    @cached_property
+    def _embedded_twice(self) -> Floats:
+        """(D, 2): the mean of k_j over pairs from feature j's distribution, and its derivative by log h_j."""
+        assert self.distributions is not None
+        return np.array([w @ self._embedded(j, points) for j, (points, w) in enumerate(self.distributions)])
 
 
 class _ActiveFeatures(NamedTuple):
-    keep: NDArray[np.intp] | None
+    features: NDArray[np.intp]
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
-
-    def columns(self, X: Floats) -> Floats:
-        return X if self.keep is None else np.ascontiguousarray(X[:, self.keep])
 
 
 def elementary_symmetric(s: Floats, d: int) -> Floats:
-    """e_0..e_d of the numbers s, by e_m <- e_m + s_j e_{m-1}."""
-    e = np.zeros(d + 1)
+    """e_0..e_d (d+1, ...) of the numbers s (D, ...) along the first axis, by e_m <- e_m + s_j e_{m-1}."""
+    e = np.zeros((d + 1, *s.shape[1:]))
     e[0] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         for value in s:
@@ -209,17 +268,46 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
 
     With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
     """
-    X = check_array(X, dtype=np.float64, input_name="X")
+    X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, w = X[w > 0], w[w > 0]
     if len(X) == 0:
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-    n, constant = w.sum(), X.max(axis=0) == X.min(axis=0)
+    n, norm, constant = observed_spread(X, w)
+    # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
+    sd = norm / np.sqrt(np.maximum(n - 1, n / 2))
+    return np.where(constant, np.inf, c * sd * w.sum() ** -0.2)
+
+
+def observed_spread(X: Floats, w: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Of every column of X (n, D), missing values apart: its weight, the norm of what deviates from its mean, and
+    whether it is constant. A column without values counts as constant, of weight 1.
+    """
+    observed = ~np.isnan(X)
+    constant = ~(np.where(observed, X, -np.inf).max(axis=0) > np.where(observed, X, np.inf).min(axis=0))
+    X = np.where(observed, X, 0.0)
     unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # squares of very large or small numbers have no float64
     X = X / unit
-    # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
-    variance = w @ (X - w @ X / n) ** 2 / max(n - 1, n / 2)
-    return np.where(constant, np.inf, unit * (c * np.sqrt(variance) * n**-0.2))
+    n = np.where(observed.any(axis=0), w @ observed, 1.0)
+    squares: Floats = w @ np.where(observed, X - w @ X / n, 0.0) ** 2
+    return n, unit * np.sqrt(squares), constant
+
+
+def distribution_of(x: Floats, w: Floats, limit: int | None = 128) -> Distribution:
+    """Of the observed values of x (n,) with weights w: its distinct values or, if more, the means of `limit` parts."""
+    observed = ~np.isnan(x)
+    if not observed.any():
+        return Distribution(np.zeros(1), np.ones(1))
+    points, inverse = np.unique(x[observed], return_inverse=True)
+    weights = np.bincount(inverse, weights=w[observed])
+    if limit is not None and len(points) > limit:
+        middle = (np.cumsum(weights) - 0.5 * weights) / weights.sum()
+        part = np.minimum((limit * middle).astype(np.intp), limit - 1)
+        mass = np.bincount(part, weights=weights, minlength=limit)
+        scale = np.abs(points).max()
+        sums = np.bincount(part, weights=weights * (points / scale), minlength=limit)
+        points, weights = scale * (sums[mass > 0] / mass[mass > 0]), mass[mass > 0]
+    return Distribution(points, weights / weights.sum())
 
 
 def largest_order(D: int) -> int:

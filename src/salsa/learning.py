@@ -26,7 +26,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from salsa.kernels import AdditiveKernel, Floats
+from salsa.kernels import AdditiveKernel, Distribution, Floats, observed_spread
 from salsa.moments import target_variance, weights_or_ones
 
 RELEVANCE_SD, BANDWIDTH_SD, WEIGHT_SD = 1.0, 0.5, 3.0  # prior standard deviations of u_j, v_j, t_m
@@ -64,6 +64,7 @@ class Problem(NamedTuple):
     Y: Floats  # (n, q)
     weight: Floats | None  # (n,)
     base: tuple[str, ...]
+    distributions: tuple[Distribution, ...] | None = None  # of the features' values, for missing ones
     bandwidth: Floats | None = None  # (D,) where bandwidths are given and not learned
     threads: int | None = 1
 
@@ -123,8 +124,8 @@ class Posterior:
         w = weights_or_ones(weight, n)
         total = w.sum()
         self.problem, self.structure, self.weight, self.repeats = problem, structure, w, total - n
-        self.sd = np.sqrt(w @ (X - w @ X / total) ** 2 / total)
-        self.constant = X.max(axis=0) == X.min(axis=0)
+        count, norm, self.constant = observed_spread(X, w)
+        self.sd = norm / np.sqrt(count)
         self.product = structure.lowest == structure.highest >= self.D - int(self.constant.sum())  # of all that vary
         self.Y = (Y - w @ Y / total) / np.sqrt(target_variance(Y, w))
         orders = np.arange(structure.lowest, structure.highest + 1)
@@ -180,9 +181,7 @@ class Posterior:
     def _mean_base_kernels(self, theta: Floats) -> Floats:
         """Mean over pairs of k_j (D,), on a few hundred rows."""
         kernel, rows = self.kernel(theta), self.problem.X[:: max(1, len(self.problem.X) // 300)]
-        one, order_1 = np.ones(1), np.array([0.0, 1.0])
-        singles = [AdditiveKernel(kernel.bandwidth[[j]], one, order_1, self.problem.base[j]) for j in range(self.D)]
-        return np.array([single(rows[:, [j]], n_threads=1).mean() for j, single in enumerate(singles)])
+        return np.array([kernel.of_feature(j)(rows[:, [j]], n_threads=1).mean() for j in range(self.D)])
 
     def _without(self, theta: Floats, features: NDArray[np.intp], level: Floats) -> Floats:
         """theta without some features, whose constant part goes to the weights of the orders below."""
@@ -210,7 +209,8 @@ class Posterior:
         relevance = np.where(theta[:D] <= ABSENT, 0.0, np.exp(theta[:D]))
         bandwidth = self.sd * np.exp(theta[D] + theta[D + 1 : 2 * D + 1]) if given is None else given
         weights = self._order_weights(np.exp(theta[2 * D + 1 : -1]), int(np.sum(relevance > 0)))
-        return AdditiveKernel(np.where(self.constant, np.inf, bandwidth), relevance, weights, self.problem.base)
+        bandwidth = np.where(self.constant, np.inf, bandwidth)
+        return AdditiveKernel(bandwidth, relevance, weights, self.problem.base, self.problem.distributions)
 
     def _order_weights(self, weights: Floats, present: int) -> Floats:
         """w_0..w_d; a product has as many factors as features are left, and its w counts as if there were no others."""

@@ -16,7 +16,7 @@ def merge_rows(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Flo
 
     A fit to these cannot depend on the order of rows, nor on whether a row is repeated or weighted.
     """
-    table = np.column_stack([X, Y])
+    table = np.column_stack([np.where(np.isnan(X), np.inf, X), Y])  # missing values are equal to each other
     order = np.lexsort(table.T[::-1])
     table = table[order]
     first = np.append(True, (table[1:] != table[:-1]).any(axis=1))

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salsa import _core
 from salsa.guard import race_structures
@@ -69,29 +68,9 @@ def structures(order: Any, interactions: str, D: int, varying: int) -> list[Stru
     return [Structure(1 if interactions == "up_to" else d, d) for d in dict.fromkeys(orders)]
 
 
-def categorical_mask(features: Any, X: Any, names: Sequence[str] | None, D: int) -> NDArray[np.bool_]:
-    """Which columns hold categories (D,): of category dtype in a data frame, or given by number, name or mask."""
-    mask = np.zeros(D, dtype=bool)
-    if features is None:
-        return mask
-    if is_text(features, "from_dtype"):
-        dtypes = getattr(X, "dtypes", [])
-        return np.array([str(dtype) == "category" for dtype in dtypes]) if len(dtypes) == D else mask
-    chosen = np.asarray(features)
-    if chosen.dtype.kind == "b" and chosen.shape == (D,):
-        return chosen
-    if chosen.ndim != 1 or (chosen.size and chosen.dtype.kind not in "iuUO"):
-        advice = f'"from_dtype", None, a list of column numbers or names, or a mask of {D} booleans'
-        raise ValueError(f"categorical_features={features!r} must be {advice}")
-    columns = list(range(D)) if chosen.dtype.kind in "iu" else list(names or [])
-    if unknown := [column for column in chosen.tolist() if column not in columns]:
-        raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; columns are {_some(columns)}")
-    mask[[columns.index(column) for column in chosen.tolist()]] = True
-    return mask
-
-
-def _some(columns: list[Any]) -> str:
-    return ", ".join(map(repr, columns[:8])) + (", ..." if len(columns) > 8 else "") if columns else "not named"
+def probability(name: str, value: Any) -> None:
+    if not _is_real(value) or not 0 < value < 1:
+        raise ValueError(f"{name}={value!r}: a probability is a number between 0 and 1")
 
 
 def threads(n_jobs: Any) -> int | None:

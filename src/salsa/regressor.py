@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -13,19 +13,21 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils import check_random_state, check_X_y
+from sklearn.utils.validation import _check_feature_names, _check_n_features, _check_sample_weight, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from salsa import parameters
 from salsa.archive import read_archive, write_archive
+from salsa.columns import Columns, learn_columns
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
 from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
-from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats, largest_order
+from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd
+from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats, distribution_of, largest_order, observed_spread
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
-from salsa.moments import merge_rows
+from salsa.moments import merge_rows, weights_or_ones
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa.selection import (
     ALPHA_FLOOR,
@@ -41,6 +43,7 @@ from salsa.solvers import Fold, exact_bytes, exact_factor, solve_once
 
 LEARNING_MINIMUM = 80  # rows below which relevances are not learned
 LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
+BLOCK_VALUES = 2**22  # kernel values held at once while intervals are computed
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 
 
@@ -75,9 +78,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits. For grouped
         rows give the splits: ``cv=list(GroupKFold().split(X, y, groups))``.
-    categorical_features : "from_dtype", None, or array of indices or a mask, default="from_dtype"
-        Columns whose numbers are codes of categories, compared for equality only: those of category dtype in a
-        pandas data frame, or columns by number, name or mask.
+    categorical_features : "from_dtype", None, or array of indices, names or a mask, default="from_dtype"
+        Columns of categories, compared for equality only: text and category dtypes, and what is given by number, name
+        or mask. Ordered categories of pandas count as numbers by their rank. None: categories that are numbers count
+        as numbers.
     memory_limit : None, int or str, default=None
         Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available.
     n_jobs : int, default=None
@@ -85,13 +89,15 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
     verbose : int, default=0
-        1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
+        1 prints a line for every kernel and order tried to standard error, and lets predict warn of rows outside the
+        range of the training data. scikit-learn's callbacks (1.9 and later) are
         told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
     ----------
     order_, alpha_ : the chosen order and penalty.
     relevance_, bandwidth_ : arrays of shape (n_features,).
+    columns_ : ``Columns``, what the columns of the table hold.
     search_ : ``OrderSearch``, with a table and a plot of what was tried.
     expansion_ : ``KernelExpansion``, the fitted function.
     n_features_in_, feature_names_in_ : as in scikit-learn.
@@ -143,17 +149,16 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q)."""
-        table, progress = X, Progress(self, X, y)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
+        progress = Progress(self, X, y)
         self._check_choices()
+        X, y = self._learn_columns(X, y)
         weight, used = _weights(sample_weight, X)
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
         if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
             X, Y, weight = merge_rows(X[used], Y[used], weight)
             used = np.ones(len(X), dtype=bool)
-        base = self._base(table, X.shape[1])
-        problem = Problem(X[used], Y[used], weight, base, threads=parameters.threads(self.n_jobs))
+        problem = self._problem(X[used], Y[used], weight)
         random_state = check_random_state(self.random_state)
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
@@ -162,16 +167,40 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             self.search_ = self._search(problem, plan, folds, progress)
             self.expansion_, note = _solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
         self.search_ = replace(self.search_, contenders=plan.contenders).with_note(plan.note).with_note(note)
-        self._store(flat=y.ndim == 1)
+        self._store(flat=y.ndim == 1, weight=problem.weight)
         progress.end()
         return self
 
-    def predict(self, X: Any) -> Floats:
-        """f(X), of shape (n,) or (n, q) as y was."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
+
+        The standard deviation is that of f in the Gaussian-process reading of the model, without the noise of a new
+        observation. It grows away from the data, and needs the n x n kernel matrix of the training rows.
+        """
+        X = self._encode(X)
         values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
-        return values[:, 0] if self._flat else values
+        if not return_std:
+            return self._shaped(values)
+        uncertainty = self._uncertainty()
+        parts = [posterior_sd(uncertainty, k, self.expansion_.kernel.diagonal(X[rows])) for rows, k in self._blocks(X)]
+        return self._shaped(values), self._shaped(np.concatenate(parts))
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
+        """Lower and upper ends (n, 2), or (n, q, 2), of intervals that hold a new observation with this probability.
+
+        Jackknife+ by exact leave-one-out, scaled by the posterior standard deviation where that makes them shorter.
+        Needs the n x n kernel matrix of the training rows; infinite ends where these are too few for the coverage.
+        """
+        parameters.probability("coverage", coverage)
+        X = self._encode(X)
+        values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
+        uncertainty, kernel = self._uncertainty(), self.expansion_.kernel
+        parts = [
+            jackknife_plus(uncertainty, values[rows], k, kernel.diagonal(X[rows]), coverage)
+            for rows, k in self._blocks(X)
+        ]
+        intervals = np.concatenate(parts)
+        return intervals[:, 0] if self._flat else intervals
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
@@ -180,11 +209,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         header = {
             "parameters": _stored(self.get_params()),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "columns": self.columns_.state(),
             "flat": self._flat,
             "search": self.search_.state(),
             "kernel": kernel,
         }
-        write_archive(path, header, arrays)
+        write_archive(path, header, arrays if self._weight is None else {**arrays, "weight": self._weight})
 
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
@@ -193,12 +223,77 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         if self.rank is not None:
             raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
 
-    def _base(self, table: Any, D: int) -> tuple[str, ...]:
-        """The base kernel of every feature."""
-        names = list(getattr(self, "feature_names_in_", []))
-        categorical = parameters.categorical_mask(self.categorical_features, table, names, D)
+    def _learn_columns(self, X: Any, y: Any) -> tuple[Floats, Floats]:
+        """Features as numbers and codes, NaN where missing (n, D), and the target."""
+        self.columns_, rows = learn_columns(X, self.categorical_features)
+        _check_feature_names(self, X, reset=True)
+        _check_n_features(self, rows, reset=True)
+        checked: tuple[Floats, Floats] = check_X_y(
+            rows,
+            y,
+            dtype=np.float64,
+            order="C",
+            ensure_all_finite="allow-nan",
+            multi_output=True,
+            y_numeric=True,
+            estimator=self,
+        )
+        return checked
+
+    def _encode(self, X: Any) -> Floats:
+        """The same columns at prediction."""
+        check_is_fitted(self)
+        _check_feature_names(self, X, reset=False)
+        if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+            _check_n_features(self, X, reset=False)
+        rows = self.columns_.encode(X)
+        if self.verbose:
+            _warn_beyond(rows, self.expansion_.anchors)
+        return rows
+
+    def _problem(self, X: Floats, Y: Floats, weight: Floats | None) -> Problem:
+        """What there is to learn from, with the base kernel and the distribution of every feature."""
+        categorical = self.columns_.categorical
         base = "gaussian" if parameters.is_text(self.kernel, "auto") else self.kernel
-        return tuple("equality" if is_category else base for is_category in categorical)
+        w = weights_or_ones(weight, len(X))
+        distributions = tuple(
+            distribution_of(x, w, None if is_category else 128) for x, is_category in zip(X.T, categorical, strict=True)
+        )
+        bases = tuple("equality" if is_category else base for is_category in categorical)
+        return Problem(X, Y, weight, bases, distributions, threads=parameters.threads(self.n_jobs))
+
+    def _shaped(self, values: Floats) -> Floats:
+        return values[:, 0] if self._flat else values
+
+    def _blocks(self, X: Floats) -> Iterator[tuple[slice, Floats]]:
+        """Rows of X, some at a time, with their kernel values with the training rows."""
+        anchors, threads = self.expansion_.anchors, parameters.threads(self.n_jobs)
+        step = max(1, BLOCK_VALUES // len(anchors))
+        for start in range(0, len(X), step):
+            rows = slice(start, start + step)
+            yield rows, self.expansion_.kernel(X[rows], anchors, n_threads=threads)
+
+    def _uncertainty(self) -> Uncertainty:
+        """Computed when first asked for, and kept; not part of a saved or pickled model."""
+        if not hasattr(self, "_kept_uncertainty"):
+            kernel, X, coef, _ = (expansion := self.expansion_).parts
+            limit = memory_limit_bytes(self.memory_limit)
+            require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", MEMORY_ADVICE)
+            threads, w = parameters.threads(self.n_jobs), weights_or_ones(self._weight, len(X))
+            alpha = max(self.alpha_, ALPHA_FLOOR * _mean_diagonal(kernel, X))
+            Y = expansion.predict(X, n_threads=threads) + alpha * coef / w[:, None]
+            with threadpool_limits(1, user_api="blas"):
+                self._kept_uncertainty = learn_uncertainty(kernel(X, n_threads=threads), Y, coef, alpha, w)
+        return self._kept_uncertainty
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept_uncertainty"}
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
 
     def _plan(self, problem: Problem, random_state: RandomState, progress: Progress) -> _Plan:
         """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
@@ -206,8 +301,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         rule, kernel_of = parameters.order_rule(self.order, D), self._kernel_family(problem)
         if not parameters.is_text(self.relevance, "learned"):
             return _Plan(kernel_of, rule)
-        varying = int(np.sum(problem.X.max(axis=0) > problem.X.min(axis=0)))
-        total = len(problem.X) if problem.weight is None else problem.weight.sum()
+        weight = weights_or_ones(problem.weight, len(problem.X))
+        varying = int(np.sum(~observed_spread(problem.X, weight)[2]))
+        total = weight.sum()
         if total < LEARNING_MINIMUM or varying == 0:
             reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
             return _Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
@@ -246,7 +342,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         def kernel_of(order: int) -> AdditiveKernel:
             weights = np.zeros(order + 1)
             weights[1 if self.interactions == "up_to" else order :] = 1.0
-            return AdditiveKernel(bandwidth, relevance, weights, problem.base)
+            return AdditiveKernel(bandwidth, relevance, weights, problem.base, problem.distributions)
 
         return kernel_of
 
@@ -269,18 +365,19 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             problem.Y,
             folds,
             plan.rule,
-            scale=lambda order: _scale(plan.kernel_of(order), problem),
+            scale=lambda order: _mean_diagonal(plan.kernel_of(order), problem.X),
             alphas=parameters.alpha_candidates(self.alpha),
             sample_weight=problem.weight,
             report=report,
         )
 
-    def _store(self, *, flat: bool) -> None:
+    def _store(self, *, flat: bool, weight: Floats | None) -> None:
         self.order_ = self.search_.order
         self.alpha_ = self.search_.alpha
         self.relevance_ = self.expansion_.kernel.relevance
         self.bandwidth_ = self.expansion_.kernel.bandwidth
-        self._flat = flat
+        self._flat, self._weight = flat, weight
+        self.__dict__.pop("_kept_uncertainty", None)
 
 
 def load(path: str | os.PathLike[str]) -> SalsaRegressor:
@@ -291,13 +388,14 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
         model = SalsaRegressor(**stored)
         model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
         model.search_ = OrderSearch.from_state(header["search"])
+        model.columns_ = Columns.from_state(header["columns"])
         model.n_features_in_ = model.expansion_.kernel.n_features
         if names := header["feature_names"]:
             model.feature_names_in_ = np.array(names, dtype=object)
         if lost := sorted(set(model.get_params()) - set(stored)):
             note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
             model.search_ = model.search_.with_note(note)
-        model._store(flat=bool(header["flat"]))
+        model._store(flat=bool(header["flat"]), weight=arrays.get("weight"))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is not a complete salsa model file: it lacks or misstates {error}") from error
     return model
@@ -315,14 +413,22 @@ class _Plan(NamedTuple):
 def _solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
     """The fit at a given alpha by one Cholesky factor, so that the search need not keep its eigenvectors."""
     X, Y, weight = problem[:3]
-    alpha = max(alpha, ALPHA_FLOOR * _scale(kernel, problem))
+    alpha = max(alpha, ALPHA_FLOOR * _mean_diagonal(kernel, X))
     coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, alpha, weight)
     return KernelExpansion(kernel, X, coef, offset), note
 
 
-def _scale(kernel: AdditiveKernel, problem: Problem) -> float:
-    """Mean diagonal of K; 1 for a kernel that vanishes. Not of W K: a row of weight 2 is two rows on the diagonal."""
-    return float(kernel.diagonal(problem.X).mean()) or 1.0
+def _mean_diagonal(kernel: AdditiveKernel, X: Floats) -> float:
+    """Of K; 1 for a kernel that vanishes. Not of W K: a row of weight 2 is two rows on the diagonal."""
+    return float(kernel.diagonal(X).mean()) or 1.0
+
+
+def _warn_beyond(X: Floats, anchors: Floats) -> None:
+    """Say how many rows lie outside the range of the training rows in some column."""
+    low, high = (bound(anchors, axis=0) for bound in (np.fmin.reduce, np.fmax.reduce))
+    beyond = int(np.sum(((low > X) | (high < X)).any(axis=1)))
+    if beyond:
+        warnings.warn(f"{beyond} of {len(X)} rows lie outside the range of the training data", stacklevel=4)
 
 
 def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.bool_]]:
