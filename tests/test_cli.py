@@ -20,6 +20,7 @@ import salsa
 from salsa import SalsaRegressor, cli, tables
 
 COMMAND = Path(sys.executable).with_name("salsa")
+FIT_MIXED = ["--target", "y", "--out", "mixed.salsa", "--order", "2", "--alpha", "0.1", "--relevance", "equal"]
 needs_data = pytest.mark.skipif(not os.environ.get("SALSA_DATA"), reason="SALSA_DATA is not set")
 
 
@@ -28,6 +29,18 @@ def make_table(n=60, D=4, seed=0):
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.uniform(-1, 1, (n, D)), columns=list("abcdefghijkl"[:D]))
     return X.assign(y=np.sin(3 * X["a"]) + 2 * X["b"] * X["c"] + 0.1 * rng.normal(size=n))
+
+
+def make_mixed(n=80, seed=0):
+    """A number, a category of text, a category of numbers, a truth value, missing ones, and a target y of all."""
+    rng = np.random.default_rng(seed)
+    X = pd.DataFrame({"a": rng.uniform(-1, 1, n), "colour": rng.choice(["red", "green", "blue"], n)})
+    X = X.assign(code=rng.choice([10, 20, 30], n), flag=rng.uniform(size=n) < 0.5)
+    y = X["a"] + (X["colour"] == "red") + 2 * (X["code"] == 20) + X["flag"] + 0.1 * rng.normal(size=n)
+    X = X.astype({"code": object, "flag": object})
+    for j, name in enumerate(X):
+        X.loc[rng.choice(n, j, replace=False), name] = None
+    return X.assign(y=y)
 
 
 @pytest.fixture
@@ -69,6 +82,15 @@ def refused(call, folder):
         return err
 
     return run
+
+
+@pytest.fixture
+def mixed(call, folder):
+    """The working folder with mixed.csv, and mixed.salsa fitted to it by the command line."""
+    make_mixed().to_csv("mixed.csv", index=False)
+    code, _, err = call("fit", "mixed.csv", *FIT_MIXED, "--category", "code")
+    assert (code, err) == (0, "")
+    return folder
 
 
 def contents(folder):
@@ -226,6 +248,9 @@ class TestFit:
             ("--drop y", "column 'y' has two roles"),
             ("--weights y", "column 'y' has two roles"),
             ("--weights W", "has no column 'W'"),
+            ("--category A", "has no column 'A' (did you mean 'a'?)"),
+            ("--category y", "column 'y' has two roles"),
+            ("--category a --drop a", "column 'a' has two roles"),
             ("--drop a --drop b --drop c --drop d", "no column left"),
             ("--nonsense", "No such option: --nonsense"),
         ],
@@ -239,9 +264,9 @@ class TestFit:
             (b"", "t.csv is empty"),
             (b"a,y\n", "t.csv has a header but no rows"),
             (b"a,y\n1,2\n2,x\n", "column 'y' has 'x' in row 2, which is not a finite number\n"),
-            (b"a,y\n,2\nred,3\n", "column 'a' has 'red' in row 2, which is not a finite number; --drop 'a'"),
-            (b"a,y\n1,2\n2,3\n,3\n", "column 'a' has no value in row 3 (1 missing in all); --drop 'a'"),
-            (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2"),
+            (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all)\n"),
+            (b"a,y\n,2\nNA,3\n", "no column left to predict 'y' from (columns without values are ignored)"),
+            (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2, which is not a finite number; --drop 'a'"),
             (b"a;y\n1;2\n", "its only column is 'a;y'"),
             (b"a,Y\n1,2\n", "has no column 'y' (did you mean 'Y'?)"),
             (b"a,y\n1,2,3\n1,2,3\n", "more values than its header has names"),
@@ -256,7 +281,9 @@ class TestFit:
     def test_wrong_standard_input(self, refused):
         assert "standard input is empty" in refused("fit", "-", "--target", "y", "--out", "m.salsa", stdin=b"")
 
-    @pytest.mark.parametrize("packed", [b"plain", gzip.compress(b"a,y\n1,2\n")[:-12], b"\x1f\x8b\x08" + bytes(40)])
+    @pytest.mark.parametrize(
+        "packed", [b"plain", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-12], b"\x1f\x8b\x08" + bytes(40)]
+    )
     def test_damaged_gzip(self, refused, folder, packed):
         Path("t.csv.gz").write_bytes(packed)
         assert "t.csv.gz cannot be read: " in refused("fit", "t.csv.gz", "--target", "y", "--out", "m.salsa")
@@ -339,7 +366,7 @@ class TestPredict:
         new = pd.read_csv("new.csv").astype(object)
         new.loc[19, "b"] = "red"
         new.to_csv("late.csv", index=False)
-        message = "late.csv: column 'b' has 'red' in row 20, which is not a finite number\n"
+        message = "late.csv: column 'b' has 'red' in row 20, which is not a finite number; it held numbers in training"
         assert message in refused("predict", "model.salsa", "late.csv", "--out", "p.csv")
 
     def test_missing_features(self, refused, folder):
@@ -373,6 +400,265 @@ class TestPredict:
     @pytest.mark.parametrize("out", ["new.csv", "model.salsa"])
     def test_inputs_are_not_overwritten(self, refused, out):
         assert "it is also an input" in refused("predict", "model.salsa", "new.csv", "--out", out)
+
+
+class TestColumns:
+    """What the columns of a table are taken for, in training and in prediction."""
+
+    def fit(self, call, table, *options, name="t.csv"):
+        table.to_csv(name, index=False)
+        return call("fit", name, *FIT_MIXED, *options)
+
+    def levels(self):
+        columns = salsa.load("mixed.salsa").columns_
+        return dict(zip(columns.names, columns.levels, strict=True))
+
+    def test_numbers_categories_and_truth_values(self, mixed):
+        assert self.levels() == {"a": None, "colour": ("blue", "green", "red"), "code": (10, 20, 30), "flag": None}
+
+    def test_the_model_is_that_of_a_data_frame(self, mixed):
+        table = make_mixed()
+        X = table.drop(columns="y").astype({"code": "category", "flag": float})
+        expected = SalsaRegressor(order=2, alpha=0.1, relevance="equal", random_state=0).fit(X, table["y"])
+        np.testing.assert_allclose(salsa.load("mixed.salsa").predict(X), expected.predict(X))
+
+    def test_real_command(self, mixed):
+        fitted = shell("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--category", "flag")
+        assert (fitted.returncode, fitted.stderr) == (0, b"")
+        assert re.search(rb"features +4, of which 4 are used and 3 are categories\nmissing +1.88 % of", fitted.stdout)
+        predicted = shell("predict", "mixed.salsa", "-", "--interval", "0.5", input=Path("mixed.csv").read_bytes())
+        assert (predicted.returncode, predicted.stderr) == (0, b"")
+        assert pd.read_csv(io.BytesIO(predicted.stdout)).shape == (80, 3)
+
+    def test_summary(self, call, mixed):
+        summary = json.loads(call("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--json")[1])
+        assert summary["categorical"] == ["colour", "code"]
+        assert summary["missing"] == (1 + 2 + 3) / 320
+        plain = json.loads(call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1", "--json")[1])
+        assert (plain["categorical"], plain["missing"]) == ([], 0.0)
+
+    def test_columns_without_values_are_ignored(self, call, folder):
+        table = make_mixed().assign(void="", other="NA")
+        code, out, err = self.fit(call, table, "--category", "other")
+        assert (code, err) == (0, "")
+        assert re.search(r"note +column 'void' has no values and is ignored\nnote +column 'other' has no", out)
+        assert list(self.levels()) == ["a", "colour", "code", "flag"]
+        assert call("predict", "mixed.salsa", "t.csv")[0] == 0
+
+    @pytest.mark.parametrize("wrong", ["abc", "12,5", "?", "inf"])
+    def test_text_among_numbers_is_a_mistake(self, refused, call, wrong):
+        table = make_table().astype({"b": object})
+        table.loc[[6, 9], "b"] = None
+        table.loc[[7, 11, 13, 14, 15], "b"] = [wrong, "x", "x", "x", "x"]  # 53 of 58 are numbers
+        table.to_csv("t.csv", index=False)
+        message = f"t.csv: column 'b' has {wrong!r} in row 8, but 53 of its 58 values are numbers (from 90 % on that"
+        assert message in (line := refused("fit", "t.csv", *FIT_MIXED))
+        assert line.endswith("--category 'b'\n")
+        assert call("fit", "t.csv", *FIT_MIXED, "--category", "b")[0] == 0
+        assert wrong in self.levels()["b"]
+
+    def test_less_than_nine_tenths_of_numbers_are_a_category(self, call, folder):
+        table = make_table().astype({"b": object}).assign(b=[1, 2, 3, 4, 5, "x"] * 10)
+        assert self.fit(call, table)[0] == 0
+        assert self.levels()["b"] == ("1", "2", "3", "4", "5", "x")
+
+    @pytest.mark.parametrize(
+        "dates",
+        [
+            ["2026-01-31", "2026-02-01"],
+            ["2026/1/31 12:00", "2026-02-01T12:00:00Z"],
+            ["31/12/2026", "1/2/2026"],
+            ["5-Jan-2026", "6-Feb-2026"],
+            ["2026-01", "2026-12"],
+            ["12:30", "8:05:01.5"],
+        ],
+    )
+    def test_dates(self, refused, dates):
+        make_table().assign(when=[*dates, ""] * 20).to_csv("t.csv", index=False)
+        line = refused("fit", "t.csv", *FIT_MIXED)
+        assert "t.csv: column 'when' holds dates, times or durations; turn them into numbers" in line
+        assert line.endswith("--drop 'when' leaves the column out\n")
+
+    @pytest.mark.parametrize(
+        "texts", [["10-19", "20-29"], ["1/2", "3/4"], ["2019-20", "2020-21"], ["2026-01-31", "no"]]
+    )
+    def test_what_only_looks_like_dates(self, call, folder, texts):
+        assert self.fit(call, make_table().assign(range=texts * 30))[0] == 0
+        assert self.levels()["range"] == tuple(texts)
+
+    def test_identifiers(self, refused, call):
+        names = [f"name {i % 31}" for i in range(60)]
+        make_table().assign(id=names).to_csv("t.csv", index=False)
+        message = "t.csv: column 'id' has 31 different texts in 60 rows, like names or identifiers; --drop 'id'"
+        assert message in (line := refused("fit", "t.csv", *FIT_MIXED))
+        assert "--category 'id'" in line
+        assert call("fit", "t.csv", *FIT_MIXED, "--category", "id")[0] == 0
+        assert self.fit(call, make_table().assign(id=[f"name {i % 30}" for i in range(60)]))[0] == 0
+        assert self.fit(call, make_table(50).assign(id=[f"name {i}" for i in range(50)]))[0] == 0
+
+    def test_braces_in_names_and_values(self, refused):
+        make_table().assign(**{"{x}": ["{y}", *range(59)]}).to_csv("t.csv", index=False)
+        assert "column '{x}' has '{y}' in row 1" in refused("fit", "t.csv", *FIT_MIXED)
+
+    def test_categories_are_the_same_in_every_chunk(self, call, mixed, monkeypatch):
+        """A text category that looks like numbers in some chunks, numbers that look like text in others."""
+        table = make_mixed().assign(size=(["1", "2", "L"] * 27)[:80])
+        assert self.fit(call, table, "--category", "code")[0] == 0
+        new = table.sort_values(["size", "code"]).astype({"code": object})
+        new.loc[new.index[-1], "code"] = "?"
+        new.to_csv("new.csv", index=False)
+        whole = call("predict", "mixed.salsa", "new.csv", "--interval", "0.8")
+        monkeypatch.setattr(tables, "CHUNK_ROWS", 9)
+        assert call("predict", "mixed.salsa", "new.csv", "--interval", "0.8") == whole
+        assert whole[2].count("\n") == 1
+        X = table.drop(columns="y").astype({"code": "category", "flag": float})
+        X = X.loc[new.index].assign(code=new["code"].replace("?", None))
+        values = pd.read_csv(io.StringIO(whole[1]))
+        np.testing.assert_allclose(values["prediction"], salsa.load("mixed.salsa").predict(X))
+
+    def test_unseen_categories_are_told_once(self, call, mixed, monkeypatch):
+        new = make_mixed(25, seed=1).assign(y=np.nan)
+        gone = new.copy()
+        new.loc[[3, 20], "colour"], gone.loc[[3, 20], "colour"] = ["mauve", "pink"], None
+        new.loc[7, "code"], gone.loc[7, "code"] = 40, None
+        new.to_csv("new.csv", index=False)
+        gone.to_csv("gone.csv", index=False)
+        monkeypatch.setattr(tables, "CHUNK_ROWS", 7)
+        code, out, err = call("predict", "mixed.salsa", "new.csv")
+        assert (code, out, "") == call("predict", "mixed.salsa", "gone.csv")
+        counts = "column 'colour': 2 rows, such as 'mauve'; column 'code': 1 row, such as '40'"
+        assert err == f"salsa: new.csv has values not seen in training, which count as missing: {counts}\n"
+
+    def test_text_in_a_column_of_truth_values(self, refused, mixed):
+        pd.read_csv("mixed.csv", dtype=str).assign(flag=["True", "", "maybe", "False"] * 20).to_csv("new.csv")
+        assert "column 'flag' has 'maybe' in row 3, which" in refused("predict", "mixed.salsa", "new.csv")
+
+    def test_categories_without_names(self, call, folder):
+        table = make_mixed()
+        X = table.drop(columns="y").astype({"flag": float}).to_numpy(dtype=object)
+        model = SalsaRegressor(order=1, alpha=0.1, categorical_features=[2]).fit(X, table["y"])
+        model.save("bare.salsa")
+        table.drop(columns="y").to_csv("new.csv", index=False)
+        code, out, err = call("predict", "bare.salsa", "new.csv")
+        assert (code, err) == (0, "")
+        np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["prediction"], model.predict(X))
+
+
+class TestIntervals:
+    def test_ends(self, call, folder):
+        code, out, err = call("predict", "model.salsa", "new.csv", "--interval", "0.8")
+        model, new = salsa.load("model.salsa"), pd.read_csv("new.csv")
+        assert (code, err) == (0, "")
+        table = pd.read_csv(io.StringIO(out))
+        assert list(table) == ["prediction", "lower", "upper"]
+        np.testing.assert_allclose(table["prediction"], model.predict(new))
+        np.testing.assert_allclose(table[["lower", "upper"]], model.predict_interval(new, 0.8))
+        lists = json.loads(call("predict", "model.salsa", "new.csv", "--interval", "0.8", "--json")[1])
+        assert lists["rows"] == 25
+        np.testing.assert_array_equal(np.transpose([lists["lower"], lists["upper"]]), model.predict_interval(new, 0.8))
+
+    def test_chunks_change_nothing(self, call, folder, monkeypatch):
+        arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.8", "--out"]
+        call(*arguments, "whole.csv")
+        monkeypatch.setattr(tables, "CHUNK_ROWS", 7)
+        assert call(*arguments, "chunks.csv")[0] == 0
+        np.testing.assert_allclose(pd.read_csv("whole.csv"), pd.read_csv("chunks.csv"), rtol=1e-12)
+
+    def test_several_outputs(self, call, folder):
+        train, new = make_table(), pd.read_csv("new.csv")
+        model = SalsaRegressor(order=1, alpha=0.1).fit(train.drop(columns="y"), train[["y", "a"]])
+        model.save("two.salsa")
+        out = pd.read_csv(io.StringIO(call("predict", "two.salsa", "new.csv", "--interval", "0.8")[1]))
+        assert list(out) == ["prediction_0", "prediction_1", "lower_0", "lower_1", "upper_0", "upper_1"]
+        np.testing.assert_allclose(out[["lower_1", "upper_1"]], model.predict_interval(new, 0.8)[:, 1])
+        lists = json.loads(call("predict", "two.salsa", "new.csv", "--interval", "0.8", "--json")[1])
+        assert np.shape(lists["upper"]) == (25, 2)
+
+    def test_infinite_ends(self, call, folder):
+        arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.999"]
+        assert np.isinf(pd.read_csv(io.StringIO(call(*arguments)[1]))["upper"]).all()
+        assert json.loads(call(*arguments, "--json")[1])["upper"] == [None] * 25
+
+    @pytest.mark.parametrize("value", ["0", "1", "90", "nan", "-0.5"])
+    def test_wrong_probabilities(self, refused, value):
+        assert "Invalid value for '--interval'" in refused("predict", "model.salsa", "new.csv", "--interval", value)
+
+
+class TestArrow:
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_the_same_as_csv(self, call, mixed, suffix, monkeypatch):
+        write = getattr(pd.DataFrame, f"to_{suffix}")
+        table = make_mixed().astype({"code": "Int64", "flag": "boolean"})
+        write(table, f"t.{suffix}")
+        expected = call("predict", "mixed.salsa", "mixed.csv")
+        assert call("predict", "mixed.salsa", f"t.{suffix}") == expected
+        monkeypatch.setattr(tables, "CHUNK_ROWS", 7)
+        assert call("fit", f"t.{suffix}", *FIT_MIXED, "--category", "code")[0] == 0
+        assert call("predict", "mixed.salsa", f"t.{suffix}") == expected
+
+    def test_types_count(self, call, folder):
+        """Text of digits and categories of numbers stay categories (Parquet keeps only those of text)."""
+        table = make_mixed().assign(code=lambda t: t["code"].astype("category"), size=["1", "2"] * 40)
+        table.to_feather("t.feather")
+        code, _, err = call("fit", "t.feather", *FIT_MIXED)
+        assert (code, err) == (0, "")
+        columns = salsa.load("mixed.salsa").columns_
+        assert columns.names == ("a", "colour", "code", "flag", "size")
+        assert columns.levels[2:] == ((10, 20, 30), None, ("1", "2"))
+        table.to_csv("t.csv", index=False)
+        assert call("predict", "mixed.salsa", "t.csv") == call("predict", "mixed.salsa", "t.feather")
+
+    def test_an_index_is_no_column(self, call, folder):
+        make_mixed().set_index(np.arange(80)[::-1]).to_parquet("t.parquet")
+        assert call("fit", "t.parquet", *FIT_MIXED)[0] == 0
+        assert salsa.load("mixed.salsa").columns_.names == ("a", "colour", "code", "flag")
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (pd.date_range("2026-01-01", periods=60), "column 'b' holds dates, times or durations"),
+            ([[1, 2]] * 60, "column 'b' holds neither numbers nor text; --drop 'b'"),
+            ([b"x"] * 60, "column 'b' holds neither numbers nor text; --drop 'b'"),
+        ],
+    )
+    def test_other_types(self, refused, values, message):
+        make_table().assign(b=values).to_parquet("t.parquet")
+        assert message in refused("fit", "t.parquet", *FIT_MIXED)
+        assert message in refused("fit", "t.parquet", *FIT_MIXED, "--category", "b")
+        assert message.split(";")[0] in refused("predict", "model.salsa", "t.parquet")
+
+    def test_dates_are_no_target(self, refused):
+        make_table().assign(y=pd.date_range("2026-01-01", periods=60)).to_parquet("t.parquet")
+        assert "column 'y' holds dates" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    @pytest.mark.parametrize("kind", ["category", "str"])
+    def test_text_is_no_target(self, refused, kind):
+        make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
+        assert "column 'y' has 'x' in row 2, which is not a finite number" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_damaged(self, refused, suffix):
+        for content in (b"", b"text", b"PAR1" + bytes(40) + b"PAR1"):
+            Path(f"t.{suffix}").write_bytes(content)
+            assert f"t.{suffix} cannot be read: " in refused("predict", "model.salsa", f"t.{suffix}")
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_no_rows(self, refused, suffix):
+        getattr(make_table()[:0], f"to_{suffix}")(f"t.{suffix}")
+        assert f"t.{suffix} has " in refused("fit", f"t.{suffix}", *FIT_MIXED)
+        assert f"t.{suffix} has no rows" in refused("predict", "model.salsa", f"t.{suffix}")
+
+    def test_without_pyarrow(self, refused, monkeypatch):
+        make_table().to_parquet("t.parquet")
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert "need pyarrow: pip install pyarrow" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    def test_absent(self, refused):
+        assert refused("fit", "absent.parquet", *FIT_MIXED).startswith("salsa: absent.parquet: ")
+
+    def test_predictions_are_written_as_text(self, refused):
+        message = "cannot write p.parquet: tables are written as CSV or TSV, such as p.csv"
+        assert message in refused("predict", "model.salsa", "new.csv", "--out", "p.parquet")
 
 
 class TestDemo:

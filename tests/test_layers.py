@@ -27,9 +27,12 @@ ARROWS = {
     "learning": {"moments", "kernels"},
     "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
+    "planning": {
+        *("parameters", "guard", "learning", "folds", "selection", "progress", "moments"),
+        *("solvers", "expansion", "kernels"),
+    },
     "regressor": {
-        *("parameters", "guard", "learning", "folds", "selection", "progress", "moments", "columns"),
-        "intervals",
+        *("planning", "parameters", "learning", "folds", "selection", "progress", "moments", "columns", "intervals"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
     },
     "paper": {"regressor", "selection", "solvers", "expansion", "kernels"},

@@ -6,8 +6,8 @@
 // `panel_width` points z, stored column by column: panel[j * panel_width + c] = z_c's column j.
 //
 // A missing value stands for the distribution of its feature: k_j is then the mean of k_j over it. A feature with missing
-// values has three columns: the value (NaN if missing), the mean of k_j(value, .) over the distribution, and the derivative of
-// that mean with respect to log h_j; for a missing value these are the mean over pairs and its derivative.
+// values has three columns: the value (NaN if missing), k_j of it with a missing value, and the derivative of that with
+// respect to log h_j.
 #pragma once
 
 #include <cstddef>

@@ -5,7 +5,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -21,10 +22,13 @@ except ImportError:
     raise SystemExit(2) from None
 
 if TYPE_CHECKING:  # the commands import what they need, so that help is quick
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
     from salsa.paper.runner import Row
     from salsa.regressor import SalsaRegressor
+    from salsa.tables import Unseen
 
 UsageError: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
 INTERRUPTED = 130
@@ -38,7 +42,9 @@ app = typer.Typer(
 reproduce = typer.Typer(help="Repeat the experiments of the paper, for example with salsa reproduce table1.")
 app.add_typer(reproduce, name="reproduce")
 
-Data = Annotated[str, typer.Argument(metavar="DATA", help="CSV or TSV file (or .gz) with a header; - for a pipe.")]
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="CSV or TSV file (or .gz), .parquet or .feather; - for CSV from a pipe.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
@@ -71,6 +77,12 @@ def _interrupt(*_: object) -> NoReturn:
 def _fail(message: str, status: int = 2) -> NoReturn:
     print("salsa:", " ".join(message.split()), file=sys.stderr)
     sys.exit(status)
+
+
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value} is not a probability: a number between 0 and 1, such as 0.9")
+    return value
 
 
 def _show_version(wanted: bool) -> None:
@@ -131,13 +143,18 @@ def fit(
     drop: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="Column to leave out; may be repeated.")
     ] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN", help="Column of categories, even if numbers; may be repeated.")
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the shuffled folds.")] = 0,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; -1 for all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    All columns but the target, the weights and the dropped ones are features. They must hold numbers.
+    All columns but the target, the weights and the dropped ones are features. Text is taken as categories.
+
+    Empty cells, NA, NaN and null are missing values, which features may have, but not the target and the weights.
 
     Example: [bold]salsa fit houses.csv --target price --drop id --out houses.salsa[/bold]
     """
@@ -154,7 +171,7 @@ def fit(
         n_jobs=jobs,
         random_state=seed,
     )
-    summary = _fit_file(model, data, target, out, weights, drop or [])
+    summary = _fit_file(model, data, target, out, weights, drop or (), category or ())
     _show(summary, _print_fit, as_json)
 
 
@@ -165,24 +182,33 @@ def predict(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="CSV file to write; standard output if left out.")
     ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            callback=_check_probability,
+            help="Add columns lower and upper, between which a new value is with this probability, such as 0.9.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the target for every row of a table.
 
     Columns are found by their names: their order does not matter, others are ignored. Files may be larger than memory.
 
+    Values of categories that the model has not seen count as missing.
+
     Example: [bold]salsa predict houses.salsa new.csv --out prices.csv[/bold]
     """
     if out is not None:
-        _show(_predict_file(model, data, out), _print_written, as_json)
+        _show(_predict_file(model, data, out, interval), _print_written, as_json)
         return
     from salsa import load
     from salsa.tables import write_chunks
 
-    chunks = _predictions(load(model), data)
+    chunks = _predictions(load(model), data, interval)
     if as_json:
-        values = [row if len(row) > 1 else row[0] for chunk in chunks for row in chunk.to_numpy().tolist()]
-        print(json.dumps({"rows": len(values), "predictions": values}))
+        print(json.dumps(_as_lists(chunks)))
     else:
         write_chunks(chunks, sys.stdout)
 
@@ -270,39 +296,73 @@ def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
 
 
 def _fit_file(
-    model: "SalsaRegressor", data: str, target: str, out: Path, weights: str | None = None, drop: Iterable[str] = ()
+    model: "SalsaRegressor",
+    data: str,
+    target: str,
+    out: Path,
+    weights: str | None = None,
+    drop: Sequence[str] = (),
+    category: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Read, fit, save; what there is to tell."""
     from salsa.tables import check_output
 
     check_output(out, data)
-    X, y, weight = _training_columns(data, target, weights, list(drop))
+    X, y, weight, notes = _training_columns(data, target, weights, drop, category)
     with _progress(f"Fitting {len(X)} rows, {X.shape[1]} features"):
         model.fit(X, y, weight)
     model.save(out.resolve())
-    return {"rows": len(X), "features": list(X.columns), "target": target, **_choices(model), "model": str(out)}
+    choices = _choices(model)
+    return {
+        "rows": len(X),
+        "features": list(X.columns),
+        "categorical": X.columns[model.columns_.categorical].tolist(),
+        "missing": float(X.isna().to_numpy().mean()),
+        "target": target,
+        **choices,
+        "notes": [*notes, *choices["notes"]],
+        "model": str(out),
+    }
 
 
 def _training_columns(
-    data: str, target: str, weights: str | None, drop: list[str]
-) -> tuple["pd.DataFrame", "pd.Series[float]", "pd.Series[float] | None"]:
-    """Features, target and weights."""
-    from salsa.tables import numeric, read_table, require_columns, title
+    data: str, target: str, weights: str | None, drop: Sequence[str], category: Sequence[str]
+) -> tuple["pd.DataFrame", "pd.Series[float]", "pd.Series[float] | None", list[str]]:
+    """Features, target, weights, and notes on what was left out."""
+    from salsa.tables import features, numeric, read_table, require_columns, title
 
     table = read_table(data)
     special = [target] if weights is None else [target, weights]
-    require_columns(table, [*special, *drop], data)
-    if clash := [name for name in special if name in drop] or special[1:] * (target == weights):
-        raise ValueError(f"column {clash[0]!r} has two roles: target, weights and dropped columns must differ")
-    features = [name for name in table.columns if name not in {*special, *drop}]
-    if nameless := [name for name in features if re.fullmatch(r"Unnamed: \d+", name)]:
+    require_columns(table, [*special, *drop, *category], data)
+    _check_roles(special, set(drop), set(category))
+    names = _feature_names(table, {*special, *drop}, data)
+    empty = [name for name in names if table[name].isna().all()]
+    if len(empty) == len(names):
+        ignored = " (columns without values are ignored)" if empty else ""
+        raise ValueError(f"{title(data)} has no column left to predict {target!r} from{ignored}")
+    columns = numeric(table, special, data)
+    X = features(table, [name for name in names if name not in empty], category, data)
+    notes = [f"column {name!r} has no values and is ignored" for name in empty]
+    return X, columns[target], None if weights is None else columns[weights], notes
+
+
+def _check_roles(*roles: Collection[str]) -> None:
+    """ValueError unless every column has one role."""
+    counts = Counter(name for role in roles for name in role)
+    if clash := [name for name, count in counts.items() if count > 1]:
+        advice = "target, weights, dropped columns and categories must differ"
+        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
+
+
+def _feature_names(table: "pd.DataFrame", others: set[str], data: str) -> list[str]:
+    """All columns but the others; an index without a name is no feature."""
+    from salsa.tables import title
+
+    names = [name for name in table.columns if name not in others]
+    if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
         advice = f"an index that was saved with the table? --drop {nameless[0]!r} leaves it out"
         raise ValueError(f"{title(data)} has a column without a name ({advice})")
-    if not features:
-        raise ValueError(f"{title(data)} has no column left to predict {target!r} from")
-    columns = numeric(table, special, data)
-    X = numeric(table, features, data, "; --drop {!r} leaves the column out")
-    return X, columns[target], None if weights is None else columns[weights]
+    return names
 
 
 def _choices(model: "SalsaRegressor") -> dict[str, Any]:
@@ -322,42 +382,81 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
     }
 
 
-def _predict_file(model: str, data: str, out: Path) -> dict[str, Any]:
+def _predict_file(model: str, data: str, out: Path, interval: float | None = None) -> dict[str, Any]:
     """Predict chunk by chunk into a file; what there is to tell."""
     from salsa import load
     from salsa.tables import check_output, write_table
 
     check_output(out, data, model)
-    chunks = _predictions(load(model), data)
+    chunks = _predictions(load(model), data, interval)
     with _progress("Predicting"):
         rows = write_table(chunks, out)
     return {"rows": rows, "out": str(out)}
 
 
-def _predictions(model: "SalsaRegressor", data: str) -> Iterator["pd.DataFrame"]:
-    """Chunk by chunk: a column `prediction`, or `prediction_0`, ... of several outputs."""
+def _predictions(model: "SalsaRegressor", data: str, interval: float | None) -> Iterator["pd.DataFrame"]:
+    """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered where there are more outputs.
+
+    In the end, one line on standard error tells of the categories that were not seen in training.
+    """
+    from salsa.tables import CHUNK_ROWS, Unseen, read_chunks, title
+
+    unseen = Unseen()
+    for table in read_chunks(data, CHUNK_ROWS, _text_columns(model)):
+        X = _features(model, table, data, unseen)
+        chunk = _numbered("prediction", model.predict(X))
+        if interval is not None:
+            ends = model.predict_interval(X, interval)
+            chunk = chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+        yield chunk
+    if report := str(unseen):
+        problem = "values not seen in training, which count as missing"
+        print(f"salsa: {title(data)} has {problem}: {report}", file=sys.stderr)
+
+
+def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
+    """One column of this name, or as many as there are outputs."""
     import pandas as pd
 
-    from salsa.tables import CHUNK_ROWS, read_chunks
-
-    for table in read_chunks(data, CHUNK_ROWS):
-        values = model.predict(_features(model, table, data)).reshape(len(table), -1)
-        names = ["prediction"] if values.shape[1] == 1 else [f"prediction_{j}" for j in range(values.shape[1])]
-        yield pd.DataFrame(values, columns=names)
+    names = [name] if values.ndim == 1 or values.shape[1] == 1 else [f"{name}_{j}" for j in range(values.shape[1])]
+    return pd.DataFrame(values.reshape(len(values), -1), columns=names)
 
 
-def _features(model: "SalsaRegressor", table: "pd.DataFrame", data: str) -> Any:
-    """The model's columns: by name, or all by position where it was fitted without names."""
-    from salsa.tables import numeric, require_columns, title
+def _as_lists(chunks: Iterator["pd.DataFrame"]) -> dict[str, Any]:
+    """Predictions for JSON, which has no infinity: ends of intervals that are not finite become null."""
+    import numpy as np
+    import pandas as pd
 
+    table = pd.concat(chunks)
+    result: dict[str, Any] = {"rows": len(table)}
+    for key, name in (("predictions", "prediction"), ("lower", "lower"), ("upper", "upper")):
+        columns = table.filter(regex=rf"^{name}(_\d+)?$")
+        rows = columns.astype(object).where(np.isfinite(columns), None).to_numpy().tolist()
+        if columns.shape[1]:
+            result[key] = rows if columns.shape[1] > 1 else [row[0] for row in rows]
+    return result
+
+
+def _text_columns(model: "SalsaRegressor") -> list[str] | type[str]:
+    """The categories, whose values must not be guessed to be numbers; all columns where they have no names."""
+    columns = model.columns_
+    categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
+    return categories if hasattr(model, "feature_names_in_") or not categories else str
+
+
+def _features(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:
+    """The features of the model in a table: by name, or by place for a model that was fitted without names."""
+    from salsa.tables import known_features, require_columns, title
+
+    levels = model.columns_.levels
     if hasattr(model, "feature_names_in_"):
-        names = list(model.feature_names_in_)
+        names = model.feature_names_in_.tolist()
         require_columns(table, names, data)
-        return numeric(table, names, data)
+        return known_features(table, dict(zip(names, levels, strict=True)), data, unseen)
     if table.shape[1] != model.n_features_in_:
         needed = f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
         raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
-    return numeric(table, list(table.columns), data).to_numpy()
+    return known_features(table, dict(zip(table.columns, levels, strict=True)), data, unseen).to_numpy()
 
 
 def _write_demo_data(folder: Path, train: Path, test: Path) -> None:
@@ -475,7 +574,10 @@ def _show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
 def _print_fit(summary: dict[str, Any]) -> None:
     print(f"rows      {summary['rows']}")
     used = sum(value > 0 for value in summary["relevance"])
-    print(f"features  {len(summary['features'])}, of which {used} are used")
+    categories = f" and {len(summary['categorical'])} are categories" if summary["categorical"] else ""
+    print(f"features  {len(summary['features'])}, of which {used} are used{categories}")
+    if summary["missing"]:
+        print(f"missing   {100 * summary['missing']:.3g} % of the values")
     print(f"order     {summary['order']}")
     print(f"alpha     {summary['alpha']:.4g}")
     if summary["r2"] is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import math
 import numbers
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -29,6 +29,7 @@ _MISSING = (type(None), type(pd.NA), type(pd.NaT))
 _DATE = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
 _NESTED = (list, tuple, set, np.ndarray)
 _BYTES = (bytes, bytearray, memoryview)
+SPAN_LIMITS = (1e-130, 1e130)  # of a column of numbers, for squares of its differences over bandwidths to be float64
 _WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # NumPy has no such numbers
 
 
@@ -49,6 +50,17 @@ class Columns:
     def encode(self, X: Any) -> Floats:
         """The table as floats (n, D); levels not seen in training count as missing, with a warning."""
         return _encoded(_read(X, self.names), self.levels)
+
+    def check_spans(self, X: Floats) -> None:
+        """Refuse encoded rows (n, D) of which a column spans more, or less, than float64 can square."""
+        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        with np.errstate(over="ignore"):
+            span = high - low
+        beyond = (span > SPAN_LIMITS[1]) | ((span > 0) & (span < SPAN_LIMITS[0]))  # neither where nothing is observed
+        if beyond.any():
+            j = int(beyond.argmax())
+            limits = f"a span between {SPAN_LIMITS[0]:.0e} and {SPAN_LIMITS[1]:.0e} can be squared in float64"
+            raise ValueError(f"column {self.names[j]!r} goes from {low[j]:.3g} to {high[j]:.3g}; {limits}: rescale it")
 
     def state(self) -> dict[str, Any]:
         """The columns as plain names, lists and numbers, for JSON."""
@@ -250,13 +262,16 @@ def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
         _check_kind(name, kind)
     if is_text or any(issubclass(kind, _TEXT) for kind in kinds):
         places, distinct = _factorized(values.astype(object))
-        infinite = [not isinstance(value, _TEXT) and math.isinf(value) for value in distinct]
+        infinite = [not isinstance(value, _TEXT) and bool(_infinite(value)) for value in distinct]
         _check_finite(name, np.array([*infinite, False])[places])
         return _Column(name, places, distinct)
     if values.dtype == object:
-        values = np.where(pd.isna(values), np.nan, values).astype(np.float64)
+        missing = pd.isna(values)
+        _check_finite(name, _infinite(np.where(missing, 0, values)).astype(bool))
+        values = np.where(missing, np.nan, values).astype(np.float64)
     if values.dtype.kind == "f":
-        values = values.astype(np.float64, copy=False)
+        with np.errstate(over="ignore"):  # from long double
+            values = values.astype(np.float64, copy=False)
         _check_finite(name, np.isinf(values))
     return _Column(name, values)
 
@@ -278,10 +293,17 @@ def _check_kind(name: str, kind: type) -> None:
         raise TypeError(f"column {name!r}: argument must be a string or a number, not {kind.__name__!r}")
 
 
+def _infinite(value: Any) -> Any:
+    """Whether a number, or each of an array of objects, is beyond float64: there are integers that float() refuses."""
+    return abs(value) > sys.float_info.max
+
+
 def _check_finite(name: str, infinite: NDArray[np.bool_]) -> None:
     if infinite.any():
         problem = f"has an infinite value in row {infinite.argmax()} (counted from 0)"
-        advice = "replace infinity by a large number, or by NaN where the value is missing"
+        advice = (
+            "replace infinity, or what float64 cannot hold, by a large number, or by NaN where the value is missing"
+        )
         raise ValueError(f"column {name!r} {problem}; {advice}")
 
 

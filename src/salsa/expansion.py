@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,10 @@ class KernelExpansion:
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """f(X) (n, q). No kernel block is formed: memory is that of the result, whatever the number of anchors."""
         return self.offset + self.kernel.product(X, self.anchors, self.coef, n_threads=n_threads)
+
+    def times(self, unit: Floats) -> KernelExpansion:
+        """The function whose outputs are unit (q,) times those of this one."""
+        return replace(self, coef=unit * self.coef, offset=unit * self.offset)
 
     def state(self) -> tuple[dict[str, Any], dict[str, Floats]]:
         """What a model file holds of it: a header for JSON, and arrays."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import comb
 from typing import Any, NamedTuple
 
@@ -54,11 +53,15 @@ class AdditiveKernel:
     order_weights : array of d+1, the w_m >= 0 of the orders 0..d, with d <= D.
     base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature.
     distributions : one ``Distribution`` per feature, which stands for a missing value (NaN): k_j is then its mean over
-        the distribution, and over pairs where both are missing. None: missing values are refused.
+        the distribution, and 1 where both are missing. None: missing values are refused.
 
     Notes
     -----
     e_m is computed by e_m <- e_m + s_j e_{m-1} over features: O(D d) per pair, no subtraction, all orders in one sweep.
+
+    A missing value is represented by its feature's distribution (a kernel mean embedding) and by being missing, as a
+    category of its own: k_j is the mean over the distribution, plus 1 minus the mean over pairs where both are missing.
+    Without the second part a missing value could not stand for what the other features make of it.
     """
 
     bandwidth: Floats
@@ -144,13 +147,8 @@ class AdditiveKernel:
         return out[:, 0] if V.ndim == 1 else out
 
     def diagonal(self, X: Any) -> Floats:
-        """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as base kernels are 1 at distance zero (less where missing)."""
-        missing = np.isnan(self._check(X)).T
-        if not missing.any():
-            return np.full(missing.shape[1], self._diagonal_value)
-        s = np.where(missing, self._embedded_twice[:, None, 0], 1.0) * self.relevance[:, None]
-        diagonal: Floats = (self.order_weights * self.normaliser) @ elementary_symmetric(s, self.order)
-        return diagonal
+        """k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as every base kernel is 1 at distance zero."""
+        return np.full(len(self._check(X)), self._diagonal_value)
 
     def gradient(
         self, X: Any, G: Any, Z: Any = None, *, of_zeros: bool = True, n_threads: int | None = None
@@ -191,9 +189,10 @@ class AdditiveKernel:
 
     def _check(self, X: Any) -> Floats:
         finite = True if self.distributions is None else "allow-nan"
-        rows: Floats = check_array(
-            X, dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=0, input_name="X"
-        )
+        with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
+            rows: Floats = check_array(
+                X, dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=0, input_name="X"
+            )
         if rows.shape[1] != self.n_features:
             raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
         return rows
@@ -230,22 +229,11 @@ class AdditiveKernel:
         return parts[0], None if Z is None else parts[1], missing.astype(np.int8) if missing.any() else None
 
     def _with_means(self, j: int, x: Floats) -> Floats:
-        """(n, 3): values of feature j, the mean of k_j over its distribution there, and its derivative by log h_j."""
-        missing = np.isnan(x)
-        means = np.where(missing[:, None], self._embedded_twice[j], self._embedded(j, np.where(missing, 0.0, x)))
-        return np.column_stack([x, means])
-
-    def _embedded(self, j: int, x: Floats) -> Floats:
-        """(n, 2): the mean over feature j's distribution of k_j(x, .), and its derivative by log h_j."""
+        """(n, 3): values of feature j, k_j with a missing value there, and its derivative by log h_j."""
         assert self.distributions is not None  # no missing value has passed the check without
-        code = _CODES[self.bases[j]]
-        return _core.embed(np.ascontiguousarray(x), *self.distributions[j], code, float(self.bandwidth[j]))
-
-    @cached_property
-    def _embedded_twice(self) -> Floats:
-        """(D, 2): the mean of k_j over pairs from feature j's distribution, and its derivative by log h_j."""
-        assert self.distributions is not None
-        return np.array([w @ self._embedded(j, points) for j, (points, w) in enumerate(self.distributions)])
+        missing, code = np.isnan(x), _CODES[self.bases[j]]
+        means = _core.embed(np.where(missing, 0.0, x), *self.distributions[j], code, float(self.bandwidth[j]))
+        return np.column_stack([x, np.where(missing[:, None], (1.0, 0.0), means)])
 
 
 class _ActiveFeatures(NamedTuple):
@@ -254,8 +242,8 @@ class _ActiveFeatures(NamedTuple):
 
 
 def elementary_symmetric(s: Floats, d: int) -> Floats:
-    """e_0..e_d (d+1, ...) of the numbers s (D, ...) along the first axis, by e_m <- e_m + s_j e_{m-1}."""
-    e = np.zeros((d + 1, *s.shape[1:]))
+    """e_0..e_d of the numbers s, by e_m <- e_m + s_j e_{m-1}."""
+    e = np.zeros(d + 1)
     e[0] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         for value in s:
@@ -268,7 +256,8 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
 
     With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
     """
-    X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
+    with np.errstate(invalid="ignore"):  # as above
+        X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, w = X[w > 0], w[w > 0]
     if len(X) == 0:

@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from salsa.kernels import AdditiveKernel, Distribution, Floats, observed_spread
-from salsa.moments import target_variance, weights_or_ones
+from salsa.moments import power_of_two, target_variance, weights_or_ones
 
 RELEVANCE_SD, BANDWIDTH_SD, WEIGHT_SD = 1.0, 0.5, 3.0  # prior standard deviations of u_j, v_j, t_m
 START_BANDWIDTH = 10.0  # times n^(-1/5)
@@ -37,6 +37,7 @@ ABSENT = -16.0  # u_j at which a feature counts as removed
 JITTER = 1e-10  # of the kernel's diagonal, so that no step of the search meets a matrix that cannot be factorised
 FEW = 16  # features up to which removing each is tried
 PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
+_EPS = float(np.finfo(np.float64).eps)
 SNAP = 0.01  # learned logarithms are rounded to this, so that rounding errors lead to the same kernel
 
 
@@ -69,8 +70,9 @@ class Problem(NamedTuple):
     threads: int | None = 1
 
     def rows(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Problem:
-        weight = None if self.weight is None else self.weight[index]
-        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=self.Y[index], weight=weight)
+        """Some of the rows, with outputs in units of their own size: what is learned does not depend on units."""
+        weight, Y = None if self.weight is None else self.weight[index], self.Y[index]
+        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=Y / power_of_two(Y), weight=weight)
 
     def with_base(self, name: str) -> Problem:
         """The same with another base kernel for numbers; categories keep theirs."""
@@ -240,7 +242,8 @@ class Posterior:
         """Mean over outputs of r_i^2, r_i = c_i / M_ii."""
         L, c, ones = self._factorise(K, noise)
         inverse, _ = dpotri(L, lower=1, overwrite_c=1)
-        r = c / (inverse.diagonal() - ones**2)[:, None]
+        diagonal = inverse.diagonal()
+        r = c / np.maximum(diagonal - ones**2, _EPS * diagonal)[:, None]  # a row can outweigh all others to rounding
         losses: Floats = np.mean(r**2, axis=1)
         return losses
 

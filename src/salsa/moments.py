@@ -27,6 +27,15 @@ def merge_rows(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Flo
     return X[order][start], Y[order][start], None if (count == 1).all() else count
 
 
+def power_of_two(Y: Floats) -> Floats:
+    """(q,) of the size of every output of Y (n, q), 1 for one that is zero: divided by it, squares are float64 too.
+
+    Dividing by a power of two is exact, so that the units of the target do not change a bit of what is found.
+    """
+    _, exponent = np.frexp(np.abs(Y).max(axis=0))
+    return np.where(Y.any(axis=0), np.ldexp(1.0, exponent - 1), 1.0)
+
+
 def target_variance(Y: Floats, w: Floats) -> Floats:
     """Variance of every output of Y (n, q), and 1 for a constant one: what rounding leaves of it is no variance."""
     variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()

@@ -15,6 +15,7 @@ from salsa.learning import Structure
 from salsa.selection import OrderRule, bisecting, given, increasing
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
+ALPHA_LIMIT = 1e100  # far beyond where nothing but the mean is left
 WORTHWHILE = 0.1  # standard errors that count as an improvement: small steps within the noise should end the search
 
 
@@ -37,8 +38,8 @@ def alpha_candidates(alpha: Any) -> list[float] | None:
         return None
     candidates = _sequence("alpha", alpha, '"auto", a number or a sequence of numbers')
     for value in candidates:
-        if not _is_real(value) or not 0 <= value < np.inf:
-            raise ValueError(f"alpha={value!r}: a penalty is a finite number that is not negative")
+        if not _is_real(value) or not 0 <= value <= ALPHA_LIMIT:
+            raise ValueError(f"alpha={value!r}: a penalty is finite, not negative and at most {ALPHA_LIMIT:.0e}")
     return [float(value) for value in candidates]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numbers
 import os
+import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
@@ -22,27 +23,18 @@ from salsa.archive import read_archive, write_archive
 from salsa.columns import Columns, learn_columns
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
 from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd
-from salsa.kernels import BASE_KERNELS, AdditiveKernel, Floats, distribution_of, largest_order, observed_spread
+from salsa.kernels import BASE_KERNELS, Floats, distribution_of
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
-from salsa.moments import merge_rows, weights_or_ones
+from salsa.moments import merge_rows, power_of_two, weights_or_ones
+from salsa.planning import make_plan, mean_diagonal, search, solve
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
-from salsa.selection import (
-    ALPHA_FLOOR,
-    Contender,
-    OrderResult,
-    OrderRule,
-    OrderSearch,
-    given,
-    increasing,
-    search_order,
-)
-from salsa.solvers import Fold, exact_bytes, exact_factor, solve_once
+from salsa.selection import ALPHA_FLOOR, OrderSearch
+from salsa.solvers import exact_bytes
 
-LEARNING_MINIMUM = 80  # rows below which relevances are not learned
-LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
+#: Within these limits coefficients of y / (alpha of 1e-14 of the kernel's diagonal) are far from those of float64
+TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
 BLOCK_VALUES = 2**22  # kernel values held at once while intervals are computed
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 
@@ -154,18 +146,21 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         X, y = self._learn_columns(X, y)
         weight, used = _weights(sample_weight, X)
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
-        Y = np.asarray(y, dtype=np.float64).reshape(len(X), -1)
+        Y = _target(y)
         if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
             X, Y, weight = merge_rows(X[used], Y[used], weight)
             used = np.ones(len(X), dtype=bool)
-        problem = self._problem(X[used], Y[used], weight)
+        self.columns_.check_spans(X[used])
+        unit = power_of_two(Y[used])
+        problem = self._problem(X[used], Y[used] / unit, weight)
         random_state = check_random_state(self.random_state)
 
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
-            plan = self._plan(problem, random_state, progress)
+            plan = make_plan(self, problem, random_state, progress)
             folds = lambda: make_folds(self.cv, X, Y, used, random_state)  # noqa: E731
-            self.search_ = self._search(problem, plan, folds, progress)
-            self.expansion_, note = _solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
+            self.search_ = search(self, problem, plan, folds, progress)
+            expansion, note = solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
+        self.expansion_ = expansion.times(unit)
         self.search_ = replace(self.search_, contenders=plan.contenders).with_note(plan.note).with_note(note)
         self._store(flat=y.ndim == 1, weight=problem.weight)
         progress.end()
@@ -181,9 +176,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
         if not return_std:
             return self._shaped(values)
-        uncertainty = self._uncertainty()
+        uncertainty, unit = self._uncertainty()
         parts = [posterior_sd(uncertainty, k, self.expansion_.kernel.diagonal(X[rows])) for rows, k in self._blocks(X)]
-        return self._shaped(values), self._shaped(np.concatenate(parts))
+        return self._shaped(values), self._shaped(unit * np.concatenate(parts))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Lower and upper ends (n, 2), or (n, q, 2), of intervals that hold a new observation with this probability.
@@ -194,12 +189,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         parameters.probability("coverage", coverage)
         X = self._encode(X)
         values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
-        uncertainty, kernel = self._uncertainty(), self.expansion_.kernel
+        (uncertainty, unit), kernel = self._uncertainty(), self.expansion_.kernel
         parts = [
-            jackknife_plus(uncertainty, values[rows], k, kernel.diagonal(X[rows]), coverage)
+            jackknife_plus(uncertainty, values[rows] / unit, k, kernel.diagonal(X[rows]), coverage)
             for rows, k in self._blocks(X)
         ]
-        intervals = np.concatenate(parts)
+        intervals = unit[:, None] * np.concatenate(parts)
         return intervals[:, 0] if self._flat else intervals
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -226,18 +221,20 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _learn_columns(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Features as numbers and codes, NaN where missing (n, D), and the target."""
         self.columns_, rows = learn_columns(X, self.categorical_features)
+        _check_integers(y)
         _check_feature_names(self, X, reset=True)
         _check_n_features(self, rows, reset=True)
-        checked: tuple[Floats, Floats] = check_X_y(
-            rows,
-            y,
-            dtype=np.float64,
-            order="C",
-            ensure_all_finite="allow-nan",
-            multi_output=True,
-            y_numeric=True,
-            estimator=self,
-        )
+        with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
+            checked: tuple[Floats, Floats] = check_X_y(
+                rows,
+                y,
+                dtype=np.float64,
+                order="C",
+                ensure_all_finite="allow-nan",
+                multi_output=True,
+                y_numeric=True,
+                estimator=self,
+            )
         return checked
 
     def _encode(self, X: Any) -> Floats:
@@ -273,17 +270,19 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             rows = slice(start, start + step)
             yield rows, self.expansion_.kernel(X[rows], anchors, n_threads=threads)
 
-    def _uncertainty(self) -> Uncertainty:
-        """Computed when first asked for, and kept; not part of a saved or pickled model."""
+    def _uncertainty(self) -> tuple[Uncertainty, Floats]:
+        """With the units (q,) of the outputs. Computed when first asked for, and kept, but not saved or pickled."""
         if not hasattr(self, "_kept_uncertainty"):
             kernel, X, coef, _ = (expansion := self.expansion_).parts
             limit = memory_limit_bytes(self.memory_limit)
             require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", MEMORY_ADVICE)
             threads, w = parameters.threads(self.n_jobs), weights_or_ones(self._weight, len(X))
-            alpha = max(self.alpha_, ALPHA_FLOOR * _mean_diagonal(kernel, X))
+            alpha = max(self.alpha_, ALPHA_FLOOR * mean_diagonal(kernel, X))
             Y = expansion.predict(X, n_threads=threads) + alpha * coef / w[:, None]
+            unit = power_of_two(Y)
             with threadpool_limits(1, user_api="blas"):
-                self._kept_uncertainty = learn_uncertainty(kernel(X, n_threads=threads), Y, coef, alpha, w)
+                learned = learn_uncertainty(kernel(X, n_threads=threads), Y / unit, coef / unit, alpha, w)
+            self._kept_uncertainty = learned, unit
         return self._kept_uncertainty
 
     def __getstate__(self) -> dict[str, Any]:
@@ -294,82 +293,6 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-    def _plan(self, problem: Problem, random_state: RandomState, progress: Progress) -> _Plan:
-        """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
-        D = problem.X.shape[1]
-        rule, kernel_of = parameters.order_rule(self.order, D), self._kernel_family(problem)
-        if not parameters.is_text(self.relevance, "learned"):
-            return _Plan(kernel_of, rule)
-        weight = weights_or_ones(problem.weight, len(problem.X))
-        varying = int(np.sum(~observed_spread(problem.X, weight)[2]))
-        total = weight.sum()
-        if total < LEARNING_MINIMUM or varying == 0:
-            reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
-            return _Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
-        given_bandwidth = None if parameters.is_text(self.bandwidth, "auto") else kernel_of(1).bandwidth
-        problem = problem._replace(bandwidth=given_bandwidth)
-        sample = problem.rows(stratified_rows(problem, RACE_ROWS, random_state))
-        equal, alpha = self._equal_contender(sample)
-        structures = parameters.structures(self.order, self.interactions, D, varying)
-        other_bases: tuple[Sequence[str], ...] = ()
-        if parameters.is_text(self.kernel, "auto"):
-            sample, other_bases = sample.with_base(SMOOTHNESS), (SMOOTHER, ROUGHER)
-        contenders, winner, allowance = race(
-            sample, structures, equal, alpha, random_state, other_bases, progress.contender
-        )
-        if winner is None:
-            return _Plan(kernel_of, rule, contenders, "equal relevances predict better than learned ones")
-        kernel = finish(problem, winner, allowance, random_state).kernel
-        return _Plan(lambda order: kernel, given([kernel.order]), contenders)
-
-    def _equal_contender(self, sample: Problem) -> tuple[AdditiveKernel, float]:
-        """The equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
-        D = sample.X.shape[1]
-        kernel_of = self._kernel_family(sample)
-        rule = parameters.order_rule(self.order, D)
-        if isinstance(self.order, str):
-            rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, parameters.WORTHWHILE)
-        folds = make_folds(5, sample.X, sample.Y, np.ones(len(sample.X), dtype=bool), 0)
-        search = self._cross_validate(sample, _Plan(kernel_of, rule), folds)
-        return kernel_of(search.order), search.alpha
-
-    def _kernel_family(self, problem: Problem) -> Callable[[int], AdditiveKernel]:
-        """order -> kernel of given or equal relevances."""
-        bandwidth = parameters.bandwidths(self.bandwidth, problem.X, problem.weight)
-        relevance = parameters.relevances(self.relevance, problem.X.shape[1])
-
-        def kernel_of(order: int) -> AdditiveKernel:
-            weights = np.zeros(order + 1)
-            weights[1 if self.interactions == "up_to" else order :] = 1.0
-            return AdditiveKernel(bandwidth, relevance, weights, problem.base, problem.distributions)
-
-        return kernel_of
-
-    def _search(
-        self, problem: Problem, plan: _Plan, folds: Callable[[], list[Fold]], progress: Progress
-    ) -> OrderSearch:
-        """Order and alpha by cross-validation, unless both are given or there is a single row."""
-        order = parameters.single_order(self.order, problem.X.shape[1])
-        alphas = parameters.alpha_candidates(self.alpha)
-        if len(problem.X) > 1 and (order is None or alphas is None or len(alphas) > 1):
-            return self._cross_validate(problem, plan, folds(), progress.order)
-        note = "order and alpha were given, or there is one row: nothing to search"
-        return OrderSearch((), order or 1, alphas[0] if alphas else 1.0, (note,))
-
-    def _cross_validate(
-        self, problem: Problem, plan: _Plan, folds: list[Fold], report: Callable[[OrderResult], None] | None = None
-    ) -> OrderSearch:
-        return search_order(
-            lambda order: exact_factor(plan.kernel_of(order)(problem.X, n_threads=problem.threads), problem.weight),
-            problem.Y,
-            folds,
-            plan.rule,
-            scale=lambda order: _mean_diagonal(plan.kernel_of(order), problem.X),
-            alphas=parameters.alpha_candidates(self.alpha),
-            sample_weight=problem.weight,
-            report=report,
-        )
 
     def _store(self, *, flat: bool, weight: Floats | None) -> None:
         self.order_ = self.search_.order
@@ -401,34 +324,29 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     return model
 
 
-class _Plan(NamedTuple):
-    """The kernel of every order, how orders are tried, and what the race between kernels said."""
-
-    kernel_of: Callable[[int], AdditiveKernel]
-    rule: OrderRule
-    contenders: tuple[Contender, ...] = ()
-    note: str | None = None
-
-
-def _solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
-    """The fit at a given alpha by one Cholesky factor, so that the search need not keep its eigenvectors."""
-    X, Y, weight = problem[:3]
-    alpha = max(alpha, ALPHA_FLOOR * _mean_diagonal(kernel, X))
-    coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, alpha, weight)
-    return KernelExpansion(kernel, X, coef, offset), note
-
-
-def _mean_diagonal(kernel: AdditiveKernel, X: Floats) -> float:
-    """Of K; 1 for a kernel that vanishes. Not of W K: a row of weight 2 is two rows on the diagonal."""
-    return float(kernel.diagonal(X).mean()) or 1.0
-
-
 def _warn_beyond(X: Floats, anchors: Floats) -> None:
     """Say how many rows lie outside the range of the training rows in some column."""
     low, high = (bound(anchors, axis=0) for bound in (np.fmin.reduce, np.fmax.reduce))
     beyond = int(np.sum(((low > X) | (high < X)).any(axis=1)))
     if beyond:
         warnings.warn(f"{beyond} of {len(X)} rows lie outside the range of the training data", stacklevel=4)
+
+
+def _check_integers(y: Any) -> None:
+    """Refuse Python's integers beyond float64, of which the conversion would only say OverflowError."""
+    values = np.asarray(y)
+    if values.dtype == object and any(isinstance(v, int) and abs(v) > sys.float_info.max for v in values.ravel()):
+        raise ValueError(
+            f"y has an integer beyond float64; the largest value allowed is {TARGET_LIMIT:.0e}: rescale it"
+        )
+
+
+def _target(y: Floats) -> Floats:
+    """(n, q)"""
+    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+    if (largest := np.abs(Y).max()) > TARGET_LIMIT:
+        raise ValueError(f"y has a value of size {largest:.3g}; the largest allowed is {TARGET_LIMIT:.0e}: rescale it")
+    return Y
 
 
 def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.bool_]]:
@@ -439,6 +357,12 @@ def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.b
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     used = weight > 0
+    low, high = WEIGHT_LIMITS
+    if weight.max() > high or weight[used].min() < low:
+        limits = f"between {low:.0e} and {high:.0e}"
+        raise ValueError(
+            f"sample_weight: weights that are not zero must be {limits}; a weight counts rows: rescale them"
+        )
     if weight.sum() < 0.5 * used.sum():
         advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
         warnings.warn(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}", stacklevel=3)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import secrets
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from pathlib import Path
@@ -20,18 +22,42 @@ from numpy.typing import NDArray
 
 CHUNK_ROWS = 50_000
 STDIN = "-"
+ARROW_SUFFIXES = (".parquet", ".feather")
+MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
+IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
+
+Level = str | int | float | bool
+
+_DROP = "; --drop {0!r} leaves the column out"
+_KINDS = {  # what infer_dtype says -> what it is here
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"), "number"),
+    "string": "text",
+    "categorical": "category",
+}
+_DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
+_DATE_TEXT = re.compile(
+    r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
+    r"|\d{4}[-/]\d{1,2}"  # 2026-01
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
+)
+_BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
 
 
 def read_table(source: str) -> pd.DataFrame:
     """The whole table; rows are numbered from 0."""
-    return pd.concat(read_chunks(source, CHUNK_ROWS))
+    (table,) = read_chunks(source)
+    return table
 
 
-def read_chunks(source: str, rows: int) -> Iterator[pd.DataFrame]:
-    """The table in pieces of so many rows, numbered throughout from 0."""
+def read_chunks(source: str, rows: int | None = None, text: Collection[str] | type[str] = ()) -> Iterator[pd.DataFrame]:
+    """The table in pieces of at most so many rows (None: whole), numbered throughout from 0.
+
+    CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
+    as text everywhere, and str means all.
+    """
     with _named_errors(source), _opened(source) as file:
-        options: dict[str, Any] = {"sep": _separator(source), "skipinitialspace": True, "low_memory": False}
-        for chunk in pd.read_csv(file, chunksize=rows, **options):
+        is_arrow = source.endswith(ARROW_SUFFIXES)
+        for chunk in _arrow_pieces(source, file, rows) if is_arrow else _csv_pieces(source, file, rows, text):
             if not isinstance(chunk.index, pd.RangeIndex):
                 raise ValueError(f"{title(source)} has rows with more values than its header has names")
             if chunk.empty:
@@ -47,12 +73,57 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
-def numeric(table: pd.DataFrame, names: Sequence[str], source: str, advice: str = "") -> pd.DataFrame:
-    """These columns as float64; ValueError at the first value that is not a finite number.
+def numeric(table: pd.DataFrame, names: Sequence[str], source: str) -> pd.DataFrame:
+    """These columns as float64; ValueError at the first value that is missing or not a finite number."""
+    return pd.DataFrame({name: _floats(table[name], source) for name in names}, index=table.index)
 
-    The advice ends the message; a {} in it becomes the name of the column.
+
+def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
+    """These columns for training: numbers as float64, text and the given categories as they are, NaN where missing.
+
+    ValueError with advice where a column is likely to be none of these: dates, identifiers, numbers with mistakes.
     """
-    return pd.DataFrame({name: _floats(table[name], source, advice) for name in names}, index=table.index)
+    columns = {
+        name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
+    }
+    return pd.DataFrame(columns, index=table.index)
+
+
+def known_features(
+    table: pd.DataFrame, levels: dict[str, tuple[Level, ...] | None], source: str, unseen: Unseen
+) -> pd.DataFrame:
+    """The columns of a training table, by name, in another: levels of categories, float64 where there are none.
+
+    Values that are not among the levels go to ``unseen`` and are missing in the result.
+    """
+    advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
+    columns = {
+        name: _floats(_without_words(table[name]), source, advice, may_miss=True)
+        if known is None
+        else _known_levels(table[name], known, source, unseen)
+        for name, known in levels.items()
+    }
+    return pd.DataFrame(columns, index=table.index)
+
+
+class Unseen:
+    """Values of categories that training did not have, counted over all pieces of a table."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, Any] = {}
+
+    def add(self, name: str, values: Sequence[Any]) -> None:
+        if len(values):
+            self._counts[name] += len(values)
+            self._examples.setdefault(name, values[0])
+
+    def __str__(self) -> str:
+        """Column by column, with the first value; empty where there are none."""
+        return "; ".join(
+            f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
+            for name, count in self._counts.items()
+        )
 
 
 def check_output(path: Path, *inputs: str) -> None:
@@ -60,6 +131,8 @@ def check_output(path: Path, *inputs: str) -> None:
     folder = path.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {folder}")
+    if path.suffix in ARROW_SUFFIXES:
+        raise ValueError(f"cannot write {path}: tables are written as CSV or TSV, such as {path.stem}.csv")
     if path.exists() and not path.is_file():
         raise ValueError(f"cannot write {path}: it is there already and is not a file")
     if path.exists() and any(os.path.exists(source) and path.samefile(source) for source in inputs):
@@ -114,7 +187,9 @@ def _named_errors(source: str) -> Iterator[None]:
         raise ValueError(f"{title(source)} is empty") from None
     except UnicodeDecodeError as error:
         raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
-    except (pd.errors.ParserError, gzip.BadGzipFile, zlib.error, EOFError) as error:
+    except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
         raise ValueError(f"{title(source)} cannot be read: {error}") from error
 
 
@@ -129,17 +204,157 @@ def _separator(name: str) -> str:
     return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
-def _floats(column: pd.Series[Any], source: str, advice: str) -> pd.Series[float]:
+def _csv_pieces(source: str, file: Any, rows: int | None, text: Collection[str] | type[str]) -> Iterable[pd.DataFrame]:
+    dtype: Any = text if isinstance(text, type) else dict.fromkeys(text, str)
+    read: Any = pd.read_csv(
+        file, chunksize=rows, sep=_separator(source), skipinitialspace=True, low_memory=False, dtype=dtype
+    )
+    return [read] if rows is None else read
+
+
+def _arrow_pieces(source: str, file: Any, rows: int | None) -> Iterator[pd.DataFrame]:
+    try:
+        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        advice = "pip install pyarrow, or save the table as CSV"
+        raise ValueError(f"{source}: Parquet and Feather files need pyarrow: {advice}") from None
+    start = 0
+    try:
+        for batch in _parquet_batches(file, rows) if source.endswith(".parquet") else _feather_batches(file, rows):
+            piece = batch.to_pandas()
+            yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)
+            start += len(piece)
+    except pa.ArrowException as error:
+        raise ValueError(f"{source} cannot be read: {error}") from error
+    if start == 0:
+        raise ValueError(f"{source} has no rows")
+
+
+def _parquet_batches(file: Any, rows: int | None) -> Iterable[Any]:
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
+
+    reader = ParquetFile(file)
+    return [reader.read()] if rows is None else reader.iter_batches(rows)
+
+
+def _feather_batches(file: Any, rows: int | None) -> Iterable[Any]:
+    import pyarrow as pa
+
+    reader = pa.ipc.open_file(file)
+    if rows is None:
+        return [reader.read_all()]
+    batches = map(reader.get_batch, range(reader.num_record_batches))
+    return (batch.slice(first, rows) for batch in batches for first in range(0, len(batch), rows))
+
+
+def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
+    """As float64; ValueError at the first value that is not a finite number.
+
+    The advice ends the message; a {0} in it becomes the name of the column.
+    """
+    _kind(column, source, advice)
     values = pd.to_numeric(column, errors="coerce").astype(np.float64)
     missing = column.isna().to_numpy()
     wrong = ~np.isfinite(values.to_numpy()) & ~missing
     if wrong.any():
-        problem = f"{str(column[wrong].iloc[0])!r} in row {_first(column, wrong)}, which is not a finite number"
-    elif missing.any():
+        problem = f"{_value(column, wrong)}, which is not a finite number"
+    elif missing.any() and not may_miss:
         problem = f"no value in row {_first(column, missing)} ({missing.sum()} missing in all)"
     else:
         return values
-    raise ValueError(f"{title(source)}: column {column.name!r} has {problem}{advice.format(column.name)}")
+    raise _error(column, source, f"has {problem}", advice)
+
+
+def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    kind = _kind(column, source, _DROP)
+    if kind == "number":
+        return _floats(column, source, _DROP, may_miss=True)
+    if kind == "text":
+        _check_mistakes(column, source)
+        _check_dates(column, source)
+        _check_identifiers(column, source)
+    return column
+
+
+def _category(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    if _kind(column, source, _DROP) == "number":
+        column = _floats(column, source, _DROP, may_miss=True)
+    return pd.Series(pd.Categorical(column, ordered=False), column.index, name=column.name)
+
+
+def _kind(column: pd.Series[Any], source: str, advice: str) -> str:
+    """ "number", "text" or "category" (which a file with types may say); ValueError for anything else."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred in _DATES:
+        raise _dates_error(column, source, advice)
+    if inferred not in _KINDS:
+        raise _error(column, source, "holds neither numbers nor text", advice)
+    return _KINDS[inferred]
+
+
+def _check_mistakes(column: pd.Series[Any], source: str) -> None:
+    """Text in a column of numbers is more likely a slip of the pen than a category."""
+    present = column.notna().to_numpy()
+    is_number = np.isfinite(pd.to_numeric(column, errors="coerce").to_numpy(np.float64))
+    values, numbers = int(present.sum()), int(is_number.sum())
+    if MISTAKE_PERCENT * values <= 100 * numbers < 100 * values:
+        problem = f"has {_value(column, present & ~is_number)}, but {numbers} of its {values} values are numbers"
+        rule = f"from {MISTAKE_PERCENT} % on that counts as a mistake"
+        advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
+        raise _error(column, source, f"{problem} ({rule})", advice)
+
+
+def _check_dates(column: pd.Series[Any], source: str) -> None:
+    distinct = column.dropna().unique()
+    if not all(_DATE_TEXT.fullmatch(text) for text in distinct):
+        return
+    if pd.Series(pd.to_datetime(distinct, errors="coerce", format="mixed", utc=True)).notna().all():
+        raise _dates_error(column, source, _DROP)
+
+
+def _check_identifiers(column: pd.Series[Any], source: str) -> None:
+    rows, distinct = column.count(), column.nunique()
+    if rows > IDENTIFIER_ROWS and 2 * distinct > rows:
+        problem = f"has {distinct} different texts in {rows} rows, like names or identifiers"
+        raise _error(column, source, problem, f"{_DROP}, --category {{0!r}} takes them as categories")
+
+
+def _without_words(column: pd.Series[Any]) -> pd.Series[Any]:
+    """True and False as 1 and 0, also where other values made them text."""
+    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return column
+    return column.map(lambda text: str(int(_BOOLEANS[text])) if text in _BOOLEANS else text)
+
+
+def _known_levels(column: pd.Series[Any], levels: tuple[Level, ...], source: str, unseen: Unseen) -> pd.Series[Any]:
+    """The levels that the values stand for; None where a value is missing or stands for none."""
+    _kind(column, source, "")
+    places, distinct = pd.factorize(column)
+    level_set = frozenset(levels)
+    known = [_known_level(value, level_set) for value in distinct]
+    values = np.array([*known, None], dtype=object)[places]
+    unseen.add(str(column.name), column[(places >= 0) & pd.isna(values)].tolist())
+    return pd.Series(values, column.index, dtype=object, name=column.name)
+
+
+def _known_level(value: Any, levels: frozenset[Level]) -> Any:
+    """The value itself, or the number or truth value that it spells; None unless that is a level."""
+    spelled = pd.to_numeric(value, errors="coerce") if isinstance(value, str) else None
+    return next((level for level in (value, spelled, _BOOLEANS.get(value)) if level in levels), None)
+
+
+def _dates_error(column: pd.Series[Any], source: str, advice: str) -> ValueError:
+    numbers = "turn them into numbers, such as the year, the month or the days since some date"
+    return _error(column, source, f"holds dates, times or durations; {numbers}", advice)
+
+
+def _error(column: pd.Series[Any], source: str, problem: str, advice: str) -> ValueError:
+    return ValueError(f"{title(source)}: column {column.name!r} {problem}{advice.format(column.name)}")
+
+
+def _value(column: pd.Series[Any], where: NDArray[np.bool_]) -> str:
+    """The first of these values, and its row."""
+    return f"{str(column[where].iloc[0])!r} in row {_first(column, where)}"
 
 
 def _first(column: pd.Series[Any], where: NDArray[np.bool_]) -> int:

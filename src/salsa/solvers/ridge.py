@@ -23,6 +23,8 @@ from salsa.kernels import AdditiveKernel, Floats
 from salsa.solvers.factor import Factor
 from salsa.solvers.linalg import solve_positive, symmetric_eigen
 
+_EPS = float(np.finfo(np.float64).eps)
+
 Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
 
 
@@ -120,7 +122,9 @@ class _LeaveOneOut:
         self.rest = np.zeros(len(Y)) if factor.spans_everything else np.maximum(rest, 0.0)
 
     def residuals(self, alpha: float) -> list[Floats]:
-        diagonal = self.rest + self.squares @ (alpha / (self.factor.l + alpha))
+        shrink = alpha / (self.factor.l + alpha)
+        diagonal = self.rest + self.squares @ shrink
+        diagonal = np.maximum(diagonal, _EPS * shrink.min(initial=1.0))  # a row can outweigh all others to rounding
         r = alpha * _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
         return [r[fold.held_out] for fold in self.folds]
 
