@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa import SalsaRegressor
+from salsa import SalsaRegressor, load
 from salsa.solvers import exact_bytes
 
 
@@ -458,3 +458,82 @@ class TestBadInput:
         with pytest.raises(MemoryError, match=r"needs about 100 GB, the limit is 2 GB.*sample of the rows"):
             SalsaRegressor(memory_limit="2GB").fit(X, X[:, 0])
         assert exact_bytes(50_000) == 100_000_000_000
+
+
+class TestTables:
+    @pytest.fixture
+    def frame(self):
+        rng = np.random.default_rng(0)
+        city = np.array(["Oslo", "Rome", "Lima"], dtype=object)[rng.integers(0, 3, 120)]
+        size = np.where(rng.uniform(size=120) < 0.1, np.nan, rng.uniform(size=120))
+        y = np.where(city == "Rome", 2.0, 0.0) + np.nan_to_num(size, nan=0.5) + 0.1 * rng.normal(size=120)
+        return pd.DataFrame({"city": city, "size": size, "new": rng.uniform(size=120) < 0.5}), y
+
+    def test_pandas_polars_arrow_and_numpy_give_the_same_numbers(self, frame):
+        polars, arrow = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+        table, y = frame
+        tables = [table, polars.from_pandas(table), arrow.Table.from_pandas(table), table.to_numpy(dtype=object)]
+        first, *others = [SalsaRegressor(random_state=0).fit(X, y).predict(X) for X in tables]
+        for other in others:
+            np.testing.assert_array_equal(first, other)
+
+    def test_categories_matter_and_unseen_ones_count_as_missing(self, frame):
+        table, y = frame
+        model = SalsaRegressor(random_state=0).fit(table, y)
+        assert model.score(table, y) > 0.9
+        new = table.head(2).assign(city=["Tokyo", None])
+        with pytest.warns(UserWarning, match="'city' has values not seen in training, such as 'Tokyo'"):
+            tokyo, missing = model.predict(new.assign(size=0.5, new=True))
+        assert tokyo == missing
+
+    def test_saved_with_its_columns(self, frame, tmp_path):
+        table, y = frame
+        model = SalsaRegressor(relevance="equal", order=1).fit(table, y, sample_weight=np.arange(120) % 3 + 1)
+        model.save(tmp_path / "model.salsa")
+        again = load(tmp_path / "model.salsa")
+        np.testing.assert_array_equal(again.predict(table), model.predict(table))
+        np.testing.assert_array_equal(again.predict_interval(table), model.predict_interval(table))
+        assert again.columns_ == model.columns_
+
+    def test_rows_outside_the_range_are_counted_on_request(self, data):
+        X, y = data
+        model = SalsaRegressor(order=1, alpha=1.0, relevance="equal", verbose=1).fit(X, y)
+        with pytest.warns(UserWarning, match="2 of 3 rows lie outside the range"):
+            model.predict(np.array([np.zeros(6), np.full(6, 9.0), np.full(6, -9.0)]))
+
+
+class TestUncertainty:
+    def test_grows_away_from_the_data_up_to_the_prior(self, data):
+        X, y = data
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        _, near = model.predict(X, return_std=True)
+        _, far = model.predict(X + 5, return_std=True)
+        assert near.shape == (150,)
+        assert near.max() < far.min()
+
+    def test_intervals_hold_new_observations(self):
+        X, y = additive_truth(n=200)
+        X_test, y_test = additive_truth(n=1000, seed=1)
+        low, high = SalsaRegressor(random_state=0).fit(X, y).predict_interval(X_test, 0.9).T
+        assert (low < high).all()
+        assert 0.86 < np.mean((low <= y_test) & (y_test <= high)) < 0.96
+
+    def test_several_outputs_and_units(self, data):
+        X, y = data
+        Y = np.column_stack([y, 1000 * y])
+        model = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, Y)
+        intervals = model.predict_interval(X[:5])
+        assert intervals.shape == (5, 2, 2)
+        np.testing.assert_allclose(1000 * intervals[:, 0], intervals[:, 1], rtol=1e-9)
+
+    def test_not_kept_in_a_pickle(self, data):
+        model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(*data)
+        before = pickle.dumps(model)
+        model.predict_interval(data[0])
+        assert pickle.dumps(model) == before
+
+    @pytest.mark.parametrize("coverage", [0, 1, 90, "0.9", None])
+    def test_refused(self, data, coverage):
+        model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(*data)
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            model.predict_interval(data[0], coverage)

@@ -108,7 +108,7 @@ class Call {
         int lowest = 0;
         while (lowest < d && weight.data()[lowest] == 0.0) ++lowest;
         weight_.assign(weight.data(), weight.data() + d + 1);
-        kernel = {int(D), d, lowest, features_.data(), weight_.data()};
+        kernel = {int(D), d, lowest, features_.data(), weight_.data(), X.shape(1) > D};
     }
     salsa::Points X, Z{};
     bool symmetric;

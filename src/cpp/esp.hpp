@@ -55,44 +55,50 @@ inline void with_base(Base base, F f) {
     }
 }
 
-// s (packs,): a_j k_j(x_j, z_j) for the points of the tile
+// s (packs,): a_j k_j(x_j, z_j) for the points of the tile; `missing`: whether any feature has missing values
+template <bool missing>
 inline void scaled_base(const Feature& f, const double* x, const double* panel, Pack (&s)[packs]) {
     const double *at = x + f.column, *z = panel + f.column * panel_width;
-    const Pack a(f.relevance);
-    if (f.missing && at[0] != at[0]) {
-        for (int p = 0; p < packs; ++p) s[p] = a * Pack::load(z + panel_width + p * Pack::width);
-        return;
-    }
+    if constexpr (missing)
+        if (f.missing && at[0] != at[0]) {
+            for (int p = 0; p < packs; ++p) s[p] = Pack(f.relevance) * Pack::load(z + panel_width + p * Pack::width);
+            return;
+        }
     with_base(f.base, [&](auto tag) {
-        for (int p = 0; p < packs; ++p) s[p] = a * base_value<decltype(tag)::value>(f, Pack(at[0]) - Pack::load(z + p * Pack::width));
+        for (int p = 0; p < packs; ++p)
+            s[p] = Pack(f.relevance) * base_value<decltype(tag)::value>(f, Pack(at[0]) - Pack::load(z + p * Pack::width));
     });
-    if (f.missing)
-        for (int p = 0; p < packs; ++p) s[p] = where_nan(Pack::load(z + p * Pack::width), a * Pack(at[1]), s[p]);
+    if constexpr (missing)
+        if (f.missing)
+            for (int p = 0; p < packs; ++p) s[p] = where_nan(Pack::load(z + p * Pack::width), Pack(f.relevance) * Pack(at[1]), s[p]);
 }
 
 // k_j(x_j, z_j) and its derivative with respect to log h_j, for one pack of points
+template <bool missing>
 inline void base_and_slope(const Feature& f, const double* x, const double* panel, Pack& value, Pack& slope) {
     const double *at = x + f.column, *z = panel + f.column * panel_width;
-    if (f.missing && at[0] != at[0]) {
-        value = Pack::load(z + panel_width), slope = Pack::load(z + 2 * panel_width);
-        return;
-    }
+    if constexpr (missing)
+        if (f.missing && at[0] != at[0]) {
+            value = Pack::load(z + panel_width), slope = Pack::load(z + 2 * panel_width);
+            return;
+        }
     const Pack there = Pack::load(z), t = Pack(at[0]) - there;
     with_base(f.base, [&](auto tag) {
         value = base_value<decltype(tag)::value>(f, t);
         slope = base_slope<decltype(tag)::value>(f, t, value);
     });
-    if (f.missing) value = where_nan(there, Pack(at[1]), value), slope = where_nan(there, Pack(at[2]), slope);
+    if constexpr (missing)
+        if (f.missing) value = where_nan(there, Pack(at[1]), value), slope = where_nan(there, Pack(at[2]), slope);
 }
 
 // One row x (D,) against one tile of columns; the state e_0..e_d stays in registers because d is known to the compiler.
-template <int d>
+template <int d, bool missing>
 void tile_small(const Kernel& kernel, const double* x, const double* z, double* out) {
     Pack e[d + 1][packs], s[packs];
     for (int m = 0; m <= d; ++m)
         for (int p = 0; p < packs; ++p) e[m][p] = Pack(m == 0 ? 1.0 : 0.0);
     for (int j = 0; j < kernel.D; ++j) {
-        scaled_base(kernel.feature[j], x, z, s);
+        scaled_base<missing>(kernel.feature[j], x, z, s);
         for (int m = d; m > 0; --m)
             for (int p = 0; p < packs; ++p) e[m][p] = fma(s[p], e[m - 1][p], e[m][p]);
     }
@@ -113,6 +119,7 @@ inline Range orders_after(const Kernel& kernel, int seen) {
 // The same for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
 //     e_m <- e_m + (s_1 + s_2) e_{m-1} + s_1 s_2 e_{m-2},
 // and only the orders that exist (m <= features seen) and can still reach `lowest` (m >= lowest - features to come).
+template <bool missing>
 inline void tile_any(const Kernel& kernel, const double* x, const double* z, double* e) {
     const int D = kernel.D, d = kernel.d;
     Pack s[packs], t[packs];
@@ -121,8 +128,8 @@ inline void tile_any(const Kernel& kernel, const double* x, const double* z, dou
     for (int j = 0; j < D; j += 2) {
         const bool two = j + 1 < D;
         const int seen = two ? j + 2 : D;
-        scaled_base(kernel.feature[j], x, z, s);
-        if (two) scaled_base(kernel.feature[j + 1], x, z, t);
+        scaled_base<missing>(kernel.feature[j], x, z, s);
+        if (two) scaled_base<missing>(kernel.feature[j + 1], x, z, t);
         const Range range = orders_after(kernel, seen);
         const int high = range.high, low = range.low > 1 ? range.low : 1;
         for (int p = 0; p < packs; ++p) {
@@ -149,23 +156,27 @@ inline void weighted_sum(const Kernel& kernel, const double* e, double* out) {
     }
 }
 
-inline void values(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out) {
-    for (int c = 0; c < panel_width; c += packs * Pack::width) {
-        switch (kernel.d) {
-            case 1: tile_small<1>(kernel, x, panel + c, out + c); break;
-            case 2: tile_small<2>(kernel, x, panel + c, out + c); break;
-            case 3: tile_small<3>(kernel, x, panel + c, out + c); break;
-            case 4: tile_small<4>(kernel, x, panel + c, out + c); break;
-            default:
-                tile_any(kernel, x, panel + c, scratch + c);
-                weighted_sum(kernel, scratch + c, out + c);
-        }
+template <bool missing>
+inline void tile_values(const Kernel& kernel, const double* x, const double* z, double* scratch, double* out) {
+    switch (kernel.d) {
+        case 1: return tile_small<1, missing>(kernel, x, z, out);
+        case 2: return tile_small<2, missing>(kernel, x, z, out);
+        case 3: return tile_small<3, missing>(kernel, x, z, out);
+        case 4: return tile_small<4, missing>(kernel, x, z, out);
+        default:
+            tile_any<missing>(kernel, x, z, scratch);
+            weighted_sum(kernel, scratch, out);
     }
+}
+
+inline void values(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out) {
+    for (int c = 0; c < panel_width; c += packs * Pack::width)
+        (kernel.missing ? tile_values<true> : tile_values<false>)(kernel, x, panel + c, scratch + c, out + c);
 }
 
 inline void orders(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out, Size stride) {
     for (int c = 0; c < panel_width; c += packs * Pack::width) {
-        tile_any(kernel, x, panel + c, scratch + c);
+        (kernel.missing ? tile_any<true> : tile_any<false>)(kernel, x, panel + c, scratch + c);
         for (int m = 0; m <= kernel.d; ++m)
             for (int p = 0; p < packs; ++p) {
                 const Size at = c + p * Pack::width;
@@ -179,6 +190,7 @@ inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum)
 // Adjoint of the recursion for one pack of columns. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
 //     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending),
 // over the orders that matter. scratch: e (D+1, d+1) before each feature, u (d+2), and s, k, slope (D), in packs.
+template <bool missing>
 inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
     constexpr int w = Pack::width;
     const int D = kernel.D, d = kernel.d;
@@ -187,7 +199,7 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
     Pack(1.0).store(e);
     for (int j = 0; j < D; ++j) {
         Pack value, derivative;
-        base_and_slope(kernel.feature[j], x, z, value, derivative);
+        base_and_slope<missing>(kernel.feature[j], x, z, value, derivative);
         const Pack scaled = Pack(kernel.feature[j].relevance) * value;
         value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
         double *before = e + j * row, *after = before + row;
@@ -223,7 +235,7 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
 inline void adjoint(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum) {
     for (int c = 0; c < panel_width; c += Pack::width) {
         const Gradient lanes{sum.relevance + c, sum.log_bandwidth + c, sum.weight + c};
-        adjoint_pack(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
+        (kernel.missing ? adjoint_pack<true> : adjoint_pack<false>)(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
     }
 }
 

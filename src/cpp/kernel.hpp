@@ -36,6 +36,7 @@ struct Kernel {
     int lowest;              // smallest order with a weight: orders below it may be abandoned on the way
     const Feature* feature;  // (D,)
     const double* weight;    // (d+1,)
+    bool missing;            // whether any feature has missing values
 };
 
 struct Gradient {      // sums over pairs of dL/dK times dK/dparameter, one lane per column
