@@ -232,11 +232,18 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
     }
 }
 
-inline void adjoint(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum) {
+template <bool missing>
+inline void adjoint_panel(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch,
+                          const Gradient& sum) {
     for (int c = 0; c < panel_width; c += Pack::width) {
         const Gradient lanes{sum.relevance + c, sum.log_bandwidth + c, sum.weight + c};
-        (kernel.missing ? adjoint_pack<true> : adjoint_pack<false>)(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
+        adjoint_pack<missing>(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
     }
+}
+
+inline void adjoint(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum) {
+    if (kernel.missing) adjoint_panel<true>(kernel, x, panel, g, scratch, sum);
+    else adjoint_panel<false>(kernel, x, panel, g, scratch, sum);
 }
 
 inline void embed(const Feature& f, const double* x, Size n, const double* z, const double* w, Size m, double* out) {
