@@ -5,25 +5,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from salsa.moments import mean_and_standard_error, merge_rows, target_variance
+from salsa.moments import mean_and_standard_error, target_variance, written_out
 
 SMALL = st.sampled_from([-1.0, 0.0, -0.0, 2.0])
 
 
 @given(st.data())
-def test_merged_rows_are_the_rows_counted(data):
+def test_whole_weights_are_written_out_and_rows_sorted(data):
     n = data.draw(st.integers(1, 12))
     X, Y = data.draw(arrays(float, (n, 2), elements=SMALL)), data.draw(arrays(float, (n, 1), elements=SMALL))
     weight = data.draw(st.none() | arrays(float, n, elements=st.integers(1, 3)))
-    rows, targets, count = merge_rows(X, Y, weight)
-    counted = {}
-    for x, y, w in zip(X.tolist(), Y.tolist(), np.ones(n) if weight is None else weight, strict=True):
-        counted[(*x, *y)] = counted.get((*x, *y), 0) + w
-    found = np.column_stack([rows, targets]).tolist()
-    assert found == sorted(found)
-    assert {
-        tuple(row): w for row, w in zip(found, np.ones(len(rows)) if count is None else count, strict=True)
-    } == counted
+    rows, targets, left = written_out(X, Y, weight)
+    counts = np.ones(n, dtype=int) if weight is None else weight.astype(int)
+    assert left is None
+    assert np.column_stack([rows, targets]).tolist() == sorted(
+        np.repeat(np.column_stack([X, Y]), counts, axis=0).tolist()
+    )
+
+
+def test_other_weights_stay():
+    X, Y = np.array([[2.0], [1.0]]), np.zeros((2, 1))
+    for weight in ([1.5, 1.0], [1e6, 1.0]):
+        rows, _, left = written_out(X, Y, np.array(weight))
+        assert rows.tolist() == [[1.0], [2.0]]
+        assert left.tolist() == weight[::-1]
 
 
 def test_weights_count_rows():

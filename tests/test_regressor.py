@@ -486,6 +486,26 @@ class TestTables:
             tokyo, missing = model.predict(new.assign(size=0.5, new=True))
         assert tokyo == missing
 
+    @pytest.mark.parametrize("value", ["yes", 1.0, True])
+    def test_one_value_or_none_at_all_is_a_category(self, value):
+        rng = np.random.default_rng(0)
+        present = rng.uniform(size=120) < 0.4
+        X = pd.DataFrame(
+            {"pool": np.where(present, np.array(value, dtype=object), None), "size": rng.uniform(size=120)}
+        )
+        y = 3.0 * present + X["size"]
+        model = SalsaRegressor(random_state=0).fit(X[:100], y[:100])
+        assert model.score(X[100:], y[100:]) > 0.95
+
+    def test_discrete_targets_on_discrete_features_are_not_merged(self):
+        """Equal rows are separate observations: leaving one out must not leave out its copies."""
+        rng = np.random.default_rng(0)
+        cell = rng.integers(0, 6, 600)
+        truth = np.array([0.9, 0.6, 0.6, 0.4, 0.1, 0.1])
+        X = pd.DataFrame({"a": np.array(list("abc"))[cell // 2], "b": np.array(list("uv"))[cell % 2]})
+        model = SalsaRegressor(random_state=0).fit(X, (rng.uniform(size=600) < truth[cell]).astype(float))
+        np.testing.assert_allclose(model.predict(X), truth[cell], atol=0.12)
+
     def test_saved_with_its_columns(self, frame, tmp_path):
         table, y = frame
         model = SalsaRegressor(relevance="equal", order=1).fit(table, y, sample_weight=np.arange(120) % 3 + 1)

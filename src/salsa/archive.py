@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 FORMAT = "salsa-model"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 16 * 2**30
 _HEADER = "header.json"
 _MAX_HEADER_BYTES = 64 * 2**20

@@ -72,7 +72,7 @@ def _distributions(arrays: dict[str, Floats]) -> tuple[Distribution, ...] | None
     ends = np.cumsum(arrays["distribution_sizes"]).astype(np.intp)
     if (np.diff(ends, prepend=0) < 1).any() or ends[-1:] != [len(points)] or points.shape != weights.shape:
         raise ValueError("the model file's distributions do not fit each other")
-    if not np.isfinite(points).all() or not (weights >= 0).all():
+    if not np.isfinite(points).all() or not ((weights >= 0) & (weights < np.inf)).all():
         raise ValueError("the model file's distributions are not finite")
     parts = zip(np.split(points, ends[:-1]), np.split(weights, ends[:-1]), strict=True)
     return tuple(Distribution(*part) for part in parts)

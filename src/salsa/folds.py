@@ -23,8 +23,6 @@ def make_folds(
     """
     n, cv = int(used.sum()), 5 if cv is None else cv
     number = np.cumsum(used) - 1  # of a row among those in use
-    if isinstance(cv, bool) or (isinstance(cv, (int, np.integer)) and cv < 2):
-        raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or an iterable of splits")
     if isinstance(cv, (int, np.integer)):
         splits = KFold(min(int(cv), n), shuffle=True, random_state=random_state).split(np.empty(n))
         return [Fold(test, np.arange(len(test))) for _, test in splits]
@@ -33,6 +31,11 @@ def make_folds(
     if not folds:
         raise ValueError("cv: no split tests a row of positive weight")
     return folds
+
+
+def check_number_of_folds(cv: Any) -> None:
+    if isinstance(cv, bool) or (isinstance(cv, (int, np.integer)) and cv < 2):
+        raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or an iterable of splits")
 
 
 def _rows(indices: Any, used: NDArray[np.bool_]) -> NDArray[np.intp]:

@@ -37,7 +37,7 @@ SMOOTHNESS = "matern52"  # of the base kernels at first
 SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # tried by the winner
 #: Log likelihood that a feature may cost to be removed: nothing; its two parameters (AIC); log n for n = 400 (BIC)
 ALLOWANCES = (0.0, 2.0, 6.0)
-EARNED = 1.0  # standard errors by which pruning has to be better
+AFFORDABLE = 0.025  # share of the error, and of what is explained, that pruning may cost
 NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
 
 Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
@@ -133,21 +133,23 @@ def _walk(
 
 
 def _pruned(entry: _Entry, prunings: Sequence[_Entry], weight: Floats | None) -> _Entry:
-    """The entry, or a pruning that is better by a standard error; of several the most pruned that is as good.
+    """The entry, or a pruning that is better or costs next to nothing; of several the most pruned that is as good.
 
-    Pruning is one more choice made from the data, so it has to earn its place; where the signal is weak it would keep
-    one feature of many that matter a little.
+    Pruning is one more choice made from the data: where the signal is weak it would keep one feature of many that
+    matter a little. So it has to be better by a standard error or, with a standard error to spare, not worse by more
+    than a small share of the error and of what is explained.
     """
     w = weights_or_ones(weight, len(entry.losses))
+    affordable = AFFORDABLE * min(entry.error, 1 - entry.error)
 
-    def gain(new: _Entry, old: _Entry) -> float:
-        """In standard errors of the paired differences."""
-        difference, standard_error = mean_and_standard_error(old.losses - new.losses, w)
-        return difference / standard_error if standard_error > 0 else 0.0
+    def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
+        """Mean of the paired differences, and its standard error."""
+        return mean_and_standard_error(new.losses - old.losses, w)
 
-    worth_it = [pruning for pruning in prunings if gain(pruning, entry) > EARNED]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= max(affordable, 0.0)]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
-    return [pruning for pruning in worth_it if gain(pruning, best) >= -1][-1] if worth_it else entry
+    as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
+    return as_good[-1] if as_good else entry
 
 
 def finish(

@@ -270,24 +270,31 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
 
 def observed_spread(X: Floats, w: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
     """Of every column of X (n, D), missing values apart: its weight, the norm of what deviates from its mean, and
-    whether it is constant. A column without values counts as constant, of weight 1.
+    whether it is constant. A column without values counts as constant, of weight 1; one with a single value, or none at
+    all, as in "yes" or nothing, does not: it deviates by 1.
     """
     observed = ~np.isnan(X)
-    constant = ~(np.where(observed, X, -np.inf).max(axis=0) > np.where(observed, X, np.inf).min(axis=0))
+    single = ~(np.where(observed, X, -np.inf).max(axis=0) > np.where(observed, X, np.inf).min(axis=0))
+    constant = single & (observed.all(axis=0) | ~observed.any(axis=0))
     X = np.where(observed, X, 0.0)
     unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # squares of very large or small numbers have no float64
     X = X / unit
     n = np.where(observed.any(axis=0), w @ observed, 1.0)
     squares: Floats = w @ np.where(observed, X - w @ X / n, 0.0) ** 2
-    return n, unit * np.sqrt(squares), constant
+    return n, np.where(single & ~constant, 1.0, unit * np.sqrt(squares)), constant
 
 
 def distribution_of(x: Floats, w: Floats, limit: int | None = 128) -> Distribution:
-    """Of the observed values of x (n,) with weights w: its distinct values or, if more, the means of `limit` parts."""
+    """Of the observed values of x (n,) with weights w: its distinct values or, if more, the means of `limit` parts.
+
+    Where there is one value, or none at all, a missing value is nothing like it: the weight is 0.
+    """
     observed = ~np.isnan(x)
     if not observed.any():
         return Distribution(np.zeros(1), np.ones(1))
     points, inverse = np.unique(x[observed], return_inverse=True)
+    if len(points) == 1 and not observed.all():
+        return Distribution(points, np.zeros(1))
     weights = np.bincount(inverse, weights=w[observed])
     if limit is not None and len(points) > limit:
         middle = (np.cumsum(weights) - 0.5 * weights) / weights.sum()

@@ -108,6 +108,8 @@ def either_half(pair: tuple[LearnedKernel, LearnedKernel]) -> LearnedKernel:
     lacks = np.zeros(len(first), dtype=bool)
     lacks[:D] = first[:D] <= ABSENT
     lacks[D + 1 : 2 * D + 1] = lacks[:D]
+    second = second.copy()
+    second[D + 1 : 2 * D + 1] = np.clip(second[D + 1 : 2 * D + 1] + second[D] - first[D], -3.0, 3.0)  # h_j as it was
     return pair[0]._replace(theta=np.where(lacks, second, first))
 
 

@@ -6,25 +6,24 @@ import numpy as np
 
 from salsa.kernels import Floats
 
+MANY_TIMES, MANY_ROWS = 5, 5000  # rows, times those given and at all, up to which weights are written out
+
 
 def weights_or_ones(weight: Floats | None, n: int) -> Floats:
     return np.ones(n) if weight is None else weight
 
 
-def merge_rows(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Floats, Floats | None]:
-    """Distinct rows of X and Y in ascending order, with the number of times (sum of weights) that each occurs.
+def written_out(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Floats, Floats | None]:
+    """Rows in ascending order, whole weights as repeated rows unless that would be many.
 
     A fit to these cannot depend on the order of rows, nor on whether a row is repeated or weighted.
     """
-    table = np.column_stack([np.where(np.isnan(X), np.inf, X), Y])  # missing values are equal to each other
-    order = np.lexsort(table.T[::-1])
-    table = table[order]
-    first = np.append(True, (table[1:] != table[:-1]).any(axis=1))
-    if weight is None and first.all():
-        return X[order], Y[order], None
-    start = np.flatnonzero(first)
-    count = np.add.reduceat(weights_or_ones(weight, len(X))[order], start)
-    return X[order][start], Y[order][start], None if (count == 1).all() else count
+    if weight is not None and (weight % 1 == 0).all() and weight.sum() <= min(MANY_TIMES * len(X), MANY_ROWS):
+        rows = np.repeat(np.arange(len(X)), weight.astype(np.intp))
+        X, Y, weight = X[rows], Y[rows], None
+    keys = [np.where(np.isnan(X), np.inf, X), Y, np.empty((len(X), 0)) if weight is None else weight[:, None]]
+    order = np.lexsort(np.column_stack(keys).T[::-1])
+    return X[order], Y[order], None if weight is None else weight[order]
 
 
 def power_of_two(Y: Floats) -> Floats:

@@ -64,7 +64,7 @@ def relevances(relevance: Any, D: int) -> Floats:
 def structures(order: Any, interactions: str, D: int, varying: int) -> list[Structure]:
     """Which orders the learned kernels have: those given, or those of the race; at most as many as features vary."""
     if isinstance(order, str):
-        return race_structures(varying, interactions)
+        return [s for s in race_structures(varying, interactions) if s.highest <= largest_order(D)]
     orders = [min(d, varying) for d in _orders(order, D)]
     return [Structure(1 if interactions == "up_to" else d, d) for d in dict.fromkeys(orders)]
 

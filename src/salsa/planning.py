@@ -71,7 +71,7 @@ def make_plan(choices: Choices, problem: Problem, random_state: RandomState, pro
     equal, alpha = _equal_contender(choices, sample)
     structures = parameters.structures(choices.order, choices.interactions, D, varying)
     other_bases: tuple[Sequence[str], ...] = ()
-    if parameters.is_text(choices.kernel, "auto"):
+    if parameters.is_text(choices.kernel, "auto") and set(sample.base) != {"equality"}:
         sample, other_bases = sample.with_base(SMOOTHNESS), (SMOOTHER, ROUGHER)
     contenders, winner, allowance = race(
         sample, structures, equal, alpha, random_state, other_bases, progress.contender
@@ -121,7 +121,7 @@ def search(
     if len(problem.X) > 1 and (order is None or alphas is None or len(alphas) > 1):
         return _cross_validate(choices, problem, plan, folds(), progress.order)
     note = "order and alpha were given, or there is one row: nothing to search"
-    return OrderSearch((), order or 1, alphas[0] if alphas else 1.0, (note,))
+    return OrderSearch((), plan.kernel_of(order or 1).order, alphas[0] if alphas else 1.0, (note,))
 
 
 def _cross_validate(

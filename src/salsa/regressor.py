@@ -22,12 +22,12 @@ from salsa import parameters
 from salsa.archive import read_archive, write_archive
 from salsa.columns import Columns, learn_columns
 from salsa.expansion import KernelExpansion
-from salsa.folds import make_folds
+from salsa.folds import check_number_of_folds, make_folds
 from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
-from salsa.moments import merge_rows, power_of_two, weights_or_ones
+from salsa.moments import power_of_two, weights_or_ones, written_out
 from salsa.planning import make_plan, mean_diagonal, search, solve
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa.selection import ALPHA_FLOOR, OrderSearch
@@ -145,11 +145,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         self._check_choices()
         X, y = self._learn_columns(X, y)
         weight, used = _weights(sample_weight, X)
-        require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         Y = _target(y)
         if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
-            X, Y, weight = merge_rows(X[used], Y[used], weight)
+            X, Y, weight = written_out(X[used], Y[used], weight)
             used = np.ones(len(X), dtype=bool)
+        require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
         self.columns_.check_spans(X[used])
         unit = power_of_two(Y[used])
         problem = self._problem(X[used], Y[used] / unit, weight)
@@ -215,6 +215,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
         parameters.one_of("kernel", self.kernel, ["auto", *(name for name in BASE_KERNELS if name != "equality")])
         parameters.one_of("solver", self.solver, ("auto", "exact"))
+        check_number_of_folds(self.cv)
         if self.rank is not None:
             raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
 
@@ -318,10 +319,17 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
         if lost := sorted(set(model.get_params()) - set(stored)):
             note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
             model.search_ = model.search_.with_note(note)
-        model._store(flat=bool(header["flat"]), weight=arrays.get("weight"))
+        model._store(flat=bool(header["flat"]), weight=_stored_weight(arrays, len(model.expansion_.anchors)))
     except (KeyError, TypeError, IndexError) as error:
         raise ValueError(f"{path} is not a complete salsa model file: it lacks or misstates {error}") from error
     return model
+
+
+def _stored_weight(arrays: dict[str, Floats], n: int) -> Floats | None:
+    weight = arrays.get("weight")
+    if weight is not None and (weight.shape != (n,) or not ((weight > 0) & (weight < np.inf)).all()):
+        raise ValueError("the model file's weights do not fit its rows, or are not positive and finite")
+    return weight
 
 
 def _warn_beyond(X: Floats, anchors: Floats) -> None:
