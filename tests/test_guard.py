@@ -57,7 +57,7 @@ class TestRegressor:
         matern = "learned matern52"
         assert list(race["kernel"])[:6] == ["equal gaussian", *[matern] * 4, f"{matern} product"]
         assert [name.split()[1] for name in race["kernel"][6:8]] == ["gaussian", "matern32"]
-        assert [name.split()[0] for name in race["kernel"][-3:]] == ["pruned"] * 3
+        assert 1 <= sum(race["kernel"].str.startswith("pruned")) <= 3
         assert list(race["won"]).count(True) == 1
         assert race.loc[race["won"], "error"].item() < race["error"][0]
         assert (race["standard_error"] > 0).all()

@@ -101,6 +101,8 @@ def race(
         begin = time.perf_counter()
         problem = sample._replace(base=entry.pair[0].kernel.bases)
         first, second = (prune_kernel(problem.rows(half == h), entry.pair[h], allowance) for h in (0, 1))
+        if all(np.array_equal(new.theta, old.theta) for new, old in zip((first, second), entry.pair, strict=True)):
+            return entry._replace(allowance=allowance)  # nothing more goes, even at this price
         losses = _losses_on_other_half(sample, half, (first, second))
         return _Entry(judge("pruned", first.kernel, losses, begin), losses, (first, second), allowance)
 
