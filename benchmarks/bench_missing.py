@@ -15,7 +15,6 @@ from typing import Any
 
 import accuracy  # limits the thread pools first
 import numpy as np
-import pandas as pd
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -52,14 +51,10 @@ def run(name: str, split: int) -> dict[str, float]:
 def main() -> None:
     warnings.simplefilter("ignore")  # the iterative imputer's convergence
     splits = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    rows = {}
-    for name in TABLES:
-        rows[name] = pd.DataFrame([run(name, split) for split in range(splits)]).mean()
-        print(name, rows[name].round(4).to_dict(), flush=True)
-    table = pd.DataFrame(rows).T
+    table = accuracy.mean_over_splits(run, TABLES, splits)
     print(table.round(4).to_string())
     for method in list(METHODS)[1:]:
-        print(f"salsa / {method}: geometric mean {np.exp(np.log(table['salsa'] / table[method]).mean()):.3f}")
+        print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(table['salsa'] / table[method]):.3f}")
 
 
 if __name__ == "__main__":

@@ -81,7 +81,7 @@ def race(
     """Let the structures compete with the equal-relevance kernel; the least held-out loss wins.
 
     The best structure then tries other base kernels, from where it stands: along each of the given sequences for as
-    long as that pays.
+    long as that pays; and then to lose features, harder and harder.
     """
     half = stratified_halves(sample, random_state)
     contenders: list[Contender] = []

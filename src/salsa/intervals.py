@@ -79,7 +79,7 @@ def posterior_sd(uncertainty: Uncertainty, k: Floats, prior: Floats) -> Floats:
     An observation has the variance a t(x) + noise. Takes m n^2 flops.
     """
     t = np.empty(len(k))
-    for rows in _blocks(k):
+    for rows in row_blocks(*k.shape):
         t[rows] = _remainder(uncertainty, _half_solve(uncertainty, k[rows]), prior[rows])
     return np.sqrt(np.outer(t, uncertainty.amplitude))
 
@@ -94,7 +94,7 @@ def jackknife_plus(uncertainty: Uncertainty, prediction: Floats, k: Floats, prio
     the ends are infinite. Takes 2 m n^2 flops, and up to eight blocks of 16 MiB beside k.
     """
     interval = np.empty((*prediction.shape, 2))
-    for rows in _blocks(k):
+    for rows in row_blocks(*k.shape):
         V = _half_solve(uncertainty, k[rows])
         t = _remainder(uncertainty, V, prior[rows])
         H = _effects(uncertainty, V)
@@ -160,8 +160,8 @@ def _width(size: Floats, weight: Floats) -> Floats:
     return _quantile(np.ascontiguousarray(size.T), weight, _LEVEL)
 
 
-def _blocks(k: Floats) -> Iterator[slice]:
-    m, n = k.shape
+def row_blocks(m: int, n: int) -> Iterator[slice]:
+    """Rows of an (m, n) block of kernel values, some at a time."""
     step = max(1, _BLOCK_NUMBERS // n)
     return (slice(start, min(start + step, m)) for start in range(0, m, step))
 

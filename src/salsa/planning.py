@@ -146,9 +146,14 @@ def _cross_validate(
 def solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
     """The fit at a given alpha by one Cholesky factor, so that the search need not keep its eigenvectors."""
     X, Y, weight = problem[:3]
-    alpha = max(alpha, ALPHA_FLOOR * mean_diagonal(kernel, X))
-    coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, alpha, weight)
+    K = kernel(X, n_threads=problem.threads)
+    coef, offset, note = solve_once(K, Y, penalty(kernel, X, alpha), weight)
     return KernelExpansion(kernel, X, coef, offset), note
+
+
+def penalty(kernel: AdditiveKernel, X: Floats, alpha: float) -> float:
+    """What is added to the diagonal for this alpha: at least as much as rounding asks for."""
+    return max(alpha, ALPHA_FLOOR * mean_diagonal(kernel, X))
 
 
 def mean_diagonal(kernel: AdditiveKernel, X: Floats) -> float:

@@ -23,19 +23,18 @@ from salsa.archive import read_archive, write_archive
 from salsa.columns import Columns, learn_columns
 from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
-from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd
+from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd, row_blocks
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory
 from salsa.moments import power_of_two, weights_or_ones, written_out
-from salsa.planning import make_plan, mean_diagonal, search, solve
+from salsa.planning import make_plan, penalty, search, solve
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
-from salsa.selection import ALPHA_FLOOR, OrderSearch
+from salsa.selection import OrderSearch
 from salsa.solvers import exact_bytes
 
 #: Within these limits coefficients of y / (alpha of 1e-14 of the kernel's diagonal) are far from those of float64
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
-BLOCK_VALUES = 2**22  # kernel values held at once while intervals are computed
 MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
 
 
@@ -266,9 +265,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _blocks(self, X: Floats) -> Iterator[tuple[slice, Floats]]:
         """Rows of X, some at a time, with their kernel values with the training rows."""
         anchors, threads = self.expansion_.anchors, parameters.threads(self.n_jobs)
-        step = max(1, BLOCK_VALUES // len(anchors))
-        for start in range(0, len(X), step):
-            rows = slice(start, start + step)
+        for rows in row_blocks(len(X), len(anchors)):
             yield rows, self.expansion_.kernel(X[rows], anchors, n_threads=threads)
 
     def _uncertainty(self) -> tuple[Uncertainty, Floats]:
@@ -278,7 +275,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             limit = memory_limit_bytes(self.memory_limit)
             require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", MEMORY_ADVICE)
             threads, w = parameters.threads(self.n_jobs), weights_or_ones(self._weight, len(X))
-            alpha = max(self.alpha_, ALPHA_FLOOR * mean_diagonal(kernel, X))
+            alpha = penalty(kernel, X, self.alpha_)
             Y = expansion.predict(X, n_threads=threads) + alpha * coef / w[:, None]
             unit = power_of_two(Y)
             with threadpool_limits(1, user_api="blas"):

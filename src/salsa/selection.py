@@ -52,7 +52,7 @@ class OrderResult(NamedTuple):
 class Contender(NamedTuple):
     """One kernel of the race between learned and equal relevances: its error on rows that it did not learn from."""
 
-    kernel: str  # "learned" or "equal", the base kernel, and "product" where it has no order below
+    kernel: str  # "learned", "pruned" or "equal", the base kernel, and "product" where it has no order below
     order: int
     features: int  # of positive relevance
     error: float
