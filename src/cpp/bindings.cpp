@@ -21,6 +21,7 @@ using namespace nb::literals;
 namespace {
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Cube = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, double>;
@@ -203,6 +204,44 @@ Array embed(const Vector& x, const Vector& points, const Vector& weights, int ba
     return new_array(out, {x.shape(0), 2});
 }
 
+Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matrix& V, const Vector& nodes, const Vector& node_weights,
+              const Codes& base, const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
+              const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
+    const size_t D = size_t(call.kernel.D), q = V.shape(1);
+    require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
+    require(means.shape(0) == call.m() && means.shape(1) == D, "means: one value per row of Z and feature is needed");
+    require(nodes.shape(0) == node_weights.shape(0), "nodes: as many as weights are needed");
+    const salsa::Rule rule{int(nodes.shape(0)), nodes.data(), node_weights.data()};
+    const salsa::Points mean_points{means.data(), salsa::Size(call.m()), int(D)};
+    auto out = allocate(call.n() * D * q);
+    if (call.empty()) std::fill_n(out.get(), call.n() * D * q, 0.0);
+    else {
+        nb::gil_scoped_release release;
+        salsa::shapley(call.sweeps, call.kernel, rule, call.X, call.Z, mean_points, V.data(), salsa::Size(q), out.get(), n_threads);
+    }
+    return new_array(out, {call.n(), D, q});
+}
+
+Array covariances(const Cube& products, const Matrix& means, const Vector& coef, const Vector& weights, int n_threads,
+                  const std::optional<std::string>& simd) {
+    const size_t D = products.shape(0), r = products.shape(1), columns = products.shape(2), d = weights.shape(0) - 1;
+    require(weights.shape(0) >= 4 && d <= D, "weights: orders 0..d with 3 <= d <= number of features are needed");
+    require(means.shape(0) == D && means.shape(1) == coef.shape(0), "means: one value per feature and row is needed");
+    require(r <= columns && columns <= coef.shape(0), "products: of rows with all rows up to them are needed");
+    require(n_threads >= 1 && n_threads <= 4096, "n_threads: must lie between 1 and 4096");
+    const salsa::Sweeps& sweeps = choose(simd);
+    const salsa::Moments moments{int(D), int(d), weights.data(), nullptr, nullptr, nullptr};
+    const size_t size = d - 2 + D;
+    auto out = allocate(r * size);
+    {
+        nb::gil_scoped_release release;
+        salsa::covariances(sweeps, moments, means.data(), salsa::Size(coef.shape(0)), products.data(), salsa::Size(columns - r), salsa::Size(r),
+                           coef.data(), out.get(), n_threads);
+    }
+    return new_array(out, {r, size});
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -224,4 +263,11 @@ NB_MODULE(_core, module) {
                "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
                "all_orders"_a = true, "missing"_a.noconvert() = nb::none(), "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
                "below the smallest order with a weight, which costs less.");
+    module.def("shapley", &shapley, "X"_a.noconvert(), "Z"_a.noconvert(), "means"_a.noconvert(), "V"_a.noconvert(), "nodes"_a.noconvert(),
+               "node_weights"_a.noconvert(), "base"_a.noconvert(), "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(),
+               "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
+               "(n, D, q): Shapley values of K(X, Z) V, features left out standing at means (m, D), by a rule on [0, 1].");
+    module.def("covariances", &covariances, "products"_a.noconvert(), "means"_a.noconvert(), "coef"_a.noconvert(), "weights"_a.noconvert(),
+               "n_threads"_a = 1, "simd"_a = nb::none(),
+               "(r, d-2 + D): covariances of rows with all rows up to them, by order from 3 on, and what concerns each feature.");
 }

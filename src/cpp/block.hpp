@@ -168,4 +168,63 @@ inline void gradient(const Sweeps& sweeps, const Kernel& kernel, const Points& X
             for (int c = 0; c < panel_width; ++c) out[k] += sums[part * lanes + k * panel_width + c];
 }
 
+// out (n, D, q): Shapley values of f(x_i) = sum_l k(x_i, z_l) V[l], where a feature left out stands at means (m, D)
+inline void shapley(const Sweeps& sweeps, const Kernel& kernel, const Rule& rule, const Points& X, const Points& Z, const Points& means,
+                    const double* V, Size q, double* out, int threads) {
+    const Panels panels(Z), mean_panels(means);
+    const int D = kernel.D;
+    const Size need = scratch_shapley(D, kernel.d) + Size(D) * panel_width;
+    std::vector<double> scratch(threads * need);
+    std::fill_n(out, X.n * D * q, 0.0);
+    for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
+        double *work = scratch.data() + thread * need, *phi = work + scratch_shapley(D, kernel.d);
+        for (Size p = 0; p < panels.count(); ++p)
+            for (Size i = begin; i < end; ++i) {
+                sweeps.shapley(kernel, rule, X.row(i), panels[p], mean_panels[p], work, phi);
+                for (int j = 0; j < D; ++j)
+                    for (int c = 0; c < panels.filled(p); ++c) {
+                        const double* v = V + (p * panel_width + c) * q;
+                        double* sum = out + (i * D + j) * q;
+                        for (Size o = 0; o < q; ++o) sum[o] += phi[j * panel_width + c] * v[o];
+                    }
+            }
+    });
+}
+
+// Covariances of k(X, x_i) and sum_{l <= i} k(X, x_l) coef_l, l < i counted twice, for the r rows i = first, first + 1, ...:
+// out (r, d-2 + D): of the orders 3..d, then what concerns each feature. means (D, n), products (D, r, first + r).
+inline void covariances(const Sweeps& sweeps, Moments moments, const double* means, Size n, const double* products, Size first, Size r,
+                        const double* coef, double* out, int threads) {
+    const int D = moments.D, orders = moments.d - 2;
+    const Size columns = first + r, lanes = Size(D) * panel_width, size = orders + Size(D);
+    const Size need = scratch_covariance(D, moments.d) + 2 * lanes + D + panel_width + size * panel_width;
+    std::vector<double> scratch(threads * need);
+    for_row_tiles(r, threads, [&](Size begin, Size end, int thread) {
+        double *z_mean = scratch.data() + thread * need, *product = z_mean + lanes, *x_mean = product + lanes, *g = x_mean + D;
+        double *sums = g + panel_width, *work = sums + size * panel_width;
+        Moments here = moments;
+        here.x_mean = x_mean, here.z_mean = z_mean, here.product = product;
+        for (Size k = begin; k < end; ++k) {
+            const Size i = first + k;
+            for (int j = 0; j < D; ++j) x_mean[j] = means[j * n + i];
+            std::fill_n(sums, size * panel_width, 0.0);
+            for (Size start = 0; start <= i; start += panel_width) {
+                for (Size c = 0; c < panel_width; ++c) {
+                    const Size l = std::min(start + c, i);
+                    g[c] = start + c > i ? 0.0 : coef[l] * (l < i ? 2.0 : 1.0);
+                    for (int j = 0; j < D; ++j) {
+                        z_mean[j * panel_width + c] = means[j * n + l];
+                        product[j * panel_width + c] = products[(j * r + k) * columns + l];
+                    }
+                }
+                sweeps.covariance(here, g, work, sums, sums + orders * panel_width);
+            }
+            for (Size part = 0; part < size; ++part) {
+                out[k * size + part] = 0.0;
+                for (int c = 0; c < panel_width; ++c) out[k * size + part] += sums[part * panel_width + c];
+            }
+        }
+    });
+}
+
 }  // namespace salsa

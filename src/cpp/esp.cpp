@@ -1,7 +1,7 @@
 // Compiled once per instruction set (see CMakeLists.txt); each build fills its own table.
-#include "esp.hpp"
+#include "explain.hpp"
 
 namespace salsa::SALSA_ISA {
 extern const Sweeps sweeps;
-const Sweeps sweeps{values, orders, adjoint, embed};
+const Sweeps sweeps{values, orders, adjoint, embed, shapley, covariance};
 }  // namespace salsa::SALSA_ISA

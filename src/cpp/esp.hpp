@@ -187,21 +187,14 @@ inline void orders(const Kernel& kernel, const double* x, const double* panel, d
 
 inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
 
-// Adjoint of the recursion for one pack of columns. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
-//     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending),
-// over the orders that matter. scratch: e (D+1, d+1) before each feature, u (d+2), and s, k, slope (D), in packs.
-template <bool missing>
-inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
+// Forward recursion for one pack of columns, of s (D, width), every step kept: e (D+1, d+1, width) before each feature.
+inline void forward_pack(const Kernel& kernel, const double* s, Size stride, double* e) {
     constexpr int w = Pack::width;
     const int D = kernel.D, d = kernel.d;
     const Size row = (d + Size(1)) * w;
-    double *e = scratch, *u = e + (D + Size(1)) * row, *s = u + row + w, *k = s + Size(D) * w, *slope = k + Size(D) * w;
     Pack(1.0).store(e);
     for (int j = 0; j < D; ++j) {
-        Pack value, derivative;
-        base_and_slope<missing>(kernel.feature[j], x, z, value, derivative);
-        const Pack scaled = Pack(kernel.feature[j].relevance) * value;
-        value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
+        const Pack scaled = Pack::load(s + j * stride);
         double *before = e + j * row, *after = before + row;
         const Range m_after = orders_after(kernel, j + 1);
         if (j < d) Pack(0.0).store(before + (j + 1) * w);  // e_{j+1} of j features
@@ -210,14 +203,20 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
             (m ? fma(scaled, Pack::load(before + (m - 1) * w), old) : old).store(after + m * w);
         }
     }
-    const double* last = e + D * row;
-    for (int m = 0; m <= d; ++m) {
-        (g * Pack(kernel.weight[m])).store(u + m * w);
-        if (m >= kernel.lowest) add_to(sum.weight + m * panel_width, g * Pack::load(last + m * w));
-    }
+}
+
+// Its adjoint: use(j, dL/ds_j) for every feature. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
+//     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending),
+// over the orders that matter. u: (d+2, width).
+template <class Use>
+inline void backward_pack(const Kernel& kernel, const double* s, Size stride, const double* e, Pack g, double* u, Use use) {
+    constexpr int w = Pack::width;
+    const int D = kernel.D, d = kernel.d;
+    const Size row = (d + Size(1)) * w;
+    for (int m = 0; m <= d; ++m) (g * Pack(kernel.weight[m])).store(u + m * w);
     Pack(0.0).store(u + (d + 1) * w);
     for (int j = D - 1; j >= 0; --j) {
-        const Pack scaled = Pack::load(s + j * w);
+        const Pack scaled = Pack::load(s + j * stride);
         const double* before = e + j * row;
         const Range m_before = orders_after(kernel, j);
         Pack ds(0.0), here = Pack::load(u + m_before.low * w);
@@ -227,9 +226,29 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
             fma(scaled, next, here).store(u + m * w);
             here = next;
         }
+        use(j, ds);
+    }
+}
+
+// scratch: e (D+1, d+1) before each feature, u (d+2), and s, k, slope (D), in packs.
+template <bool missing>
+inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z, Pack g, double* scratch, const Gradient& sum) {
+    constexpr int w = Pack::width;
+    const int D = kernel.D, d = kernel.d;
+    const Size row = (d + Size(1)) * w;
+    double *e = scratch, *u = e + (D + Size(1)) * row, *s = u + row + w, *k = s + Size(D) * w, *slope = k + Size(D) * w;
+    for (int j = 0; j < D; ++j) {
+        Pack value, derivative;
+        base_and_slope<missing>(kernel.feature[j], x, z, value, derivative);
+        const Pack scaled = Pack(kernel.feature[j].relevance) * value;
+        value.store(k + j * w), derivative.store(slope + j * w), scaled.store(s + j * w);
+    }
+    forward_pack(kernel, s, w, e);
+    for (int m = kernel.lowest; m <= d; ++m) add_to(sum.weight + m * panel_width, g * Pack::load(e + D * row + m * w));
+    backward_pack(kernel, s, w, e, g, u, [&](int j, Pack ds) {
         add_to(sum.relevance + j * panel_width, ds * Pack::load(k + j * w));
         add_to(sum.log_bandwidth + j * panel_width, ds * Pack(kernel.feature[j].relevance) * Pack::load(slope + j * w));
-    }
+    });
 }
 
 template <bool missing>

@@ -45,6 +45,19 @@ struct Gradient {      // sums over pairs of dL/dK times dK/dparameter, one lane
     double* weight;     // (d+1, panel_width)
 };
 
+struct Rule {  // Gauss-Legendre on [0, 1]
+    int nodes;
+    const double *node, *weight;  // (nodes,)
+};
+
+struct Moments {  // of the base kernels of two points under the background, feature by feature
+    int D, d;
+    const double* weight;  // (d+1,)
+    const double* x_mean;  // (D,): a_j mean_X k_j(X, x)
+    const double* z_mean;  // (D, panel_width): a_j mean_X k_j(X, z_c)
+    const double* product;  // (D, panel_width): a_j^2 mean_X of what k_j(X, x) and k_j(X, z_c) are beyond their means, multiplied
+};
+
 struct Sweeps {
     // out (panel_width,): k(x, z_c). scratch: scratch_values(d) doubles.
     void (*values)(const Kernel&, const double* x, const double* panel, double* scratch, double* out);
@@ -55,10 +68,26 @@ struct Sweeps {
     // out (n, 2): the mean of k_j(x_i, .) over points z (m,) of weight w (m,), m a multiple of panel_width, and its derivative
     // with respect to log h_j.
     void (*embed)(const Feature&, const double* x, Size n, const double* z, const double* w, Size m, double* out);
+    // out (D, panel_width): the Shapley values of k(x, z_c), where a feature left out stands at mean (D, panel_width):
+    // a_j mean_X k_j(X, z_c). scratch: scratch_shapley(D, d) doubles.
+    void (*shapley)(const Kernel&, const Rule&, const double* x, const double* panel, const double* mean, double* scratch, double* out);
+    // g (panel_width,): adds g times the covariance of what k(X, x) and k(X, z_c) hold of every order from 3 on (d-2,
+    // panel_width), and of what in these concerns each feature (D, panel_width). scratch: scratch_covariance(D, d) doubles.
+    void (*covariance)(const Moments&, const double* g, double* scratch, double* by_order, double* by_feature);
 };
 
 constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }
 constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(3) * D) * panel_width; }
+constexpr Size scratch_shapley(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(2) * D) * panel_width; }
+
+// A covariance counts s interactions and, beside them, a means at x and b at z; it wants s >= 3 and s + a, s + b <= d in the end.
+constexpr int means_beside(int d, int s) { return d - (s > 3 ? s : 3) + 1; }
+constexpr Size covariance_states(int d) {
+    Size count = 0;
+    for (int s = 0; s <= d; ++s) count += Size(means_beside(d, s)) * means_beside(d, s);
+    return count;
+}
+constexpr Size scratch_covariance(int D, int d) { return (D + Size(2)) * covariance_states(d) * panel_width; }
 
 namespace portable { extern const Sweeps sweeps; }
 #ifdef SALSA_X86

@@ -58,3 +58,26 @@ def embed(
     bandwidth: float,
     simd: str | None = None,
 ) -> NDArray[float64]: ...  # (n, 2)
+def shapley(
+    X: NDArray[float64],
+    Z: NDArray[float64],
+    means: NDArray[float64],  # (m, D): relevance times the mean of each base kernel over the background
+    V: NDArray[float64],  # (m, q)
+    nodes: NDArray[float64],  # of a quadrature on [0, 1]
+    node_weights: NDArray[float64],
+    base: NDArray[int8],
+    bandwidth: NDArray[float64],
+    relevance: NDArray[float64],
+    weights: NDArray[float64],
+    n_threads: int = 1,
+    simd: str | None = None,
+    missing: NDArray[int8] | None = None,
+) -> NDArray[float64]: ...  # (n, D, q)
+def covariances(
+    products: NDArray[float64],  # (D, r, c): of the last r of c rows with all c
+    means: NDArray[float64],  # (D, n)
+    coef: NDArray[float64],  # (n,)
+    weights: NDArray[float64],  # (d+1,), d >= 3
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (r, d-2 + D)

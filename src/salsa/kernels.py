@@ -171,6 +171,34 @@ class AdditiveKernel:
         e = _scattered(e, np.arange(len(e)), self.order + 1)
         return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
 
+    def means(self, Z: Any, background: Sequence[Distribution], *, n_threads: int | None = None) -> Floats:
+        """(m, D): a_j times the mean of k_j(X, z_j) over the background of feature j, whose points may be missing."""
+        Z, means = self._check(Z), np.zeros((len(Z), self.n_features))
+        for j in np.flatnonzero(self.relevance).tolist():
+            points, weights = background[j]
+            product = self.of_feature(j).product(Z[:, [j]], points[:, None], weights, n_threads=n_threads)
+            means[:, j] = self.relevance[j] * product
+        return means
+
+    def shapley(self, X: Any, Z: Any, V: Any, means: Floats, *, n_threads: int | None = None) -> Floats:
+        """(n, D, q): Shapley values of the rows of K(X, Z) V, V (m, q); features left out stand at ``means`` (m, D).
+
+        Exact: e_m is linear in every feature, which makes them integrals of polynomials of degree d - 1.
+        """
+        X, Z = self._check(X), self._check(Z)
+        values = np.zeros((len(X), self.n_features, V.shape[1]))
+        if (active := self._active) is not None:
+            threads = _threads(n_threads, len(X), len(Z), self.n_features * self.order)
+            keep, (*_, weights) = active
+            X, Z, missing = self._columns(keep, X, Z)
+            nodes, node_weights = np.polynomial.legendre.leggauss(len(weights) // 2)  # ceil(d / 2)
+            nodes, node_weights = (nodes + 1) / 2, node_weights / 2  # on [0, 1]
+            left, V = np.ascontiguousarray(means[:, keep]), np.ascontiguousarray(V)
+            values[:, keep] = _core.shapley(
+                X, Z, left, V, nodes, node_weights, *active.arguments, threads, missing=missing
+            )
+        return values
+
     def of_feature(self, j: int) -> AdditiveKernel:
         """The base kernel k_j, as a kernel of one feature."""
         distributions = None if self.distributions is None else (self.distributions[j],)
@@ -241,9 +269,20 @@ class _ActiveFeatures(NamedTuple):
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
 
 
+def covariances(products: Floats, means: Floats, coef: Floats, weights: Floats) -> Floats:
+    """Of the kernel sum_m weights_m e_m with the last r of c anchors and with all of these: (r, d-2 + D).
+
+    products (D, r, c) and means (D, n) are moments of the base kernels over a background, coef (n,) the coefficients.
+    The first columns are covariances of the orders 3..d of interaction, summed over the anchors up to each with their
+    coefficients, pairs counted twice; the others what of these concerns each feature.
+    """
+    D, r, c = products.shape
+    return _core.covariances(products, means, coef, weights, _threads(None, r, c, D * len(weights)))
+
+
 def elementary_symmetric(s: Floats, d: int) -> Floats:
-    """e_0..e_d of the numbers s, by e_m <- e_m + s_j e_{m-1}."""
-    e = np.zeros(d + 1)
+    """e_0..e_d (d+1, ...) of the D numbers or arrays s (D, ...), by e_m <- e_m + s_j e_{m-1}."""
+    e = np.zeros((d + 1, *s.shape[1:]))
     e[0] = 1.0
     with np.errstate(over="ignore", invalid="ignore"):
         for value in s:
@@ -303,6 +342,13 @@ def distribution_of(x: Floats, w: Floats, limit: int | None = 128) -> Distributi
         scale = np.abs(points).max()
         sums = np.bincount(part, weights=weights * (points / scale), minlength=limit)
         points, weights = scale * (sums[mass > 0] / mass[mass > 0]), mass[mass > 0]
+    return Distribution(points, weights / weights.sum())
+
+
+def marginal_of(x: Floats, w: Floats) -> Distribution:
+    """The distinct values of x (n,) and their share of the weight; a missing value is the last of them."""
+    points, inverse = np.unique(x, return_inverse=True)
+    weights = np.bincount(inverse, weights=w)
     return Distribution(points, weights / weights.sum())
 
 
