@@ -5,8 +5,8 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from salsa import intervals
-from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd
+from salsa import intervals, memory
+from salsa.intervals import Uncertainty, learn_uncertainty
 
 # --- slow, obvious twins ------------------------------------------------------------------------------
 
@@ -113,10 +113,10 @@ def test_leave_one_out_equals_refits(counts, q):
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8, 0.9, 0.95])
 def test_jackknife_plus_equals_refits(counts, scaled, coverage, monkeypatch):
-    monkeypatch.setattr(intervals, "_BLOCK_NUMBERS", 75)  # blocks of three rows
+    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 75)  # blocks of three rows
     problem = Problem(counts=counts)
     uncertainty = forced(problem.learn(), scaled=scaled)
-    interval = jackknife_plus(uncertainty, problem.prediction, problem.k, problem.prior, coverage)
+    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
     residual, left_out, own, scale = naive_leave_one_out(
         problem.K, problem.Y, problem.k, problem.prior, problem.alpha, problem.w
     )
@@ -131,7 +131,7 @@ def test_jackknife_plus_equals_refits(counts, scaled, coverage, monkeypatch):
 def test_a_weight_is_the_row_repeated_and_left_out_at_once():
     """The same interval from the full table of repeated rows, where every refit leaves all copies of a row out."""
     problem = Problem(n=12, q=1, counts=[2, 1, 3] * 4)
-    interval = jackknife_plus(forced(problem.learn(), scaled=False), problem.prediction, problem.k, problem.prior, 0.9)
+    interval = forced(problem.learn(), scaled=False).interval(problem.prediction, problem.k, problem.prior, 0.9)
     copy_of = np.repeat(np.arange(12), problem.weight)
     X, Y = problem.X[copy_of], problem.Y[copy_of]
     lower, upper = [], []
@@ -148,12 +148,12 @@ def test_a_weight_is_the_row_repeated_and_left_out_at_once():
 
 @pytest.mark.parametrize("counts", COUNTS)
 def test_posterior_sd_equals_its_definition(counts, monkeypatch):
-    monkeypatch.setattr(intervals, "_BLOCK_NUMBERS", 1)
+    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 1)
     problem = Problem(counts=counts)
     uncertainty = problem.learn()
     t = naive_remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.w)
     amplitude = np.diag(problem.Y.T @ problem.coef) / (problem.w.sum() - 1)
-    sd = posterior_sd(uncertainty, problem.k, problem.prior)
+    sd = uncertainty.posterior_sd(problem.k, problem.prior)
     np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-10)
     np.testing.assert_allclose(uncertainty.noise, problem.alpha * amplitude, rtol=1e-10)
 
@@ -167,7 +167,7 @@ def test_posterior_sd_and_noise_of_weights_equal_those_of_repeated_rows():
     k = kernel(problem.Z, repeated.X)
     np.testing.assert_allclose(repeated.learn().noise, weighted.noise, rtol=1e-9)
     np.testing.assert_allclose(
-        posterior_sd(repeated.learn(), k, problem.prior), posterior_sd(weighted, problem.k, problem.prior), rtol=1e-9
+        repeated.learn().posterior_sd(k, problem.prior), weighted.posterior_sd(problem.k, problem.prior), rtol=1e-9
     )
 
 
@@ -190,7 +190,7 @@ def test_sd_grows_from_the_data_to_the_prior():
     problem = Problem(q=1)
     uncertainty = problem.learn()
     Z = np.column_stack([np.linspace(0.5, 20.0, 40), np.full(40, 0.5)])
-    sd = posterior_sd(uncertainty, kernel(Z, problem.X), np.ones(40))[:, 0]
+    sd = uncertainty.posterior_sd(kernel(Z, problem.X), np.ones(40))[:, 0]
     assert (np.diff(sd) > -1e-12).all()
     inverse = np.linalg.inv(problem.K + problem.alpha * np.eye(25))
     assert sd[-1] == pytest.approx(np.sqrt(uncertainty.amplitude[0] * (1.0 + 1.0 / inverse.sum())))
@@ -205,10 +205,10 @@ def test_real_weights_lie_between_the_whole_ones():
 
 def test_only_the_order_of_rows_changes_with_the_order_of_rows():
     problem = Problem()
-    direct = jackknife_plus(problem.learn(), problem.prediction, problem.k, problem.prior, 0.9)
+    direct = problem.learn().interval(problem.prediction, problem.k, problem.prior, 0.9)
     order = np.random.default_rng(3).permutation(25)
     problem.Y, problem.K, problem.k = problem.Y[order], problem.K[np.ix_(order, order)], problem.k[:, order]
-    shuffled = jackknife_plus(problem.learn(), problem.prediction, problem.k, problem.prior, 0.9)
+    shuffled = problem.learn().interval(problem.prediction, problem.k, problem.prior, 0.9)
     np.testing.assert_allclose(shuffled, direct, rtol=1e-9)
 
 
@@ -220,8 +220,8 @@ def test_only_the_order_of_rows_changes_with_the_order_of_rows():
 def test_one_and_two_rows_answer_without_nan(n, counts, coverage):
     problem = Problem(n=n, counts=counts)
     uncertainty = problem.learn()
-    sd = posterior_sd(uncertainty, problem.k, problem.prior)
-    interval = jackknife_plus(uncertainty, problem.prediction, problem.k, problem.prior, coverage)
+    sd = uncertainty.posterior_sd(problem.k, problem.prior)
+    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
     assert not np.isnan(sd).any()
     assert not np.isnan(interval).any()
     assert (interval[..., 0] <= interval[..., 1]).all()
@@ -233,14 +233,14 @@ def test_one_and_two_rows_answer_without_nan(n, counts, coverage):
 
 def test_a_single_row_at_its_own_place_without_ridge():
     uncertainty = learn_uncertainty(np.ones((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), 1e-30)
-    assert posterior_sd(uncertainty, np.ones((1, 1)), np.ones(1)) == np.inf
+    assert uncertainty.posterior_sd(np.ones((1, 1)), np.ones(1)) == np.inf
 
 
 def test_too_few_rows_for_the_coverage_give_infinite_ends():
     problem = Problem(n=9)
     uncertainty = problem.learn()
     for coverage, finite in [(0.9, True), (0.901, False)]:  # at most n / (n + 1)
-        interval = jackknife_plus(uncertainty, problem.prediction, problem.k, problem.prior, coverage)
+        interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
         assert np.isfinite(interval).all() == finite
         assert finite or np.array_equal(interval[0, 0], [-np.inf, np.inf])
 
@@ -252,30 +252,30 @@ def test_singular_matrices_and_repeated_rows_answer(alpha):
     K, k = kernel(problem.X, problem.X), kernel(problem.Z, problem.X)
     coef, offset = refit(K, problem.Y, 1e-3, problem.w)
     uncertainty = learn_uncertainty(K, problem.Y, coef, alpha)
-    assert np.isfinite(posterior_sd(uncertainty, k, problem.prior)).all()
-    assert np.isfinite(jackknife_plus(uncertainty, offset + k @ coef, k, problem.prior, 0.9)).all()
+    assert np.isfinite(uncertainty.posterior_sd(k, problem.prior)).all()
+    assert np.isfinite(uncertainty.interval(offset + k @ coef, k, problem.prior, 0.9)).all()
 
 
 @pytest.mark.parametrize("K", [np.zeros((5, 5)), np.ones((5, 5)), -np.ones((5, 5)), np.ones((5, 5)) - 2 * np.eye(5)])
 def test_any_symmetric_matrix_answers(K):
     uncertainty = learn_uncertainty(K.copy(), np.zeros((5, 1)), np.zeros((5, 1)), 0.0)
-    assert np.isfinite(jackknife_plus(uncertainty, np.zeros((5, 1)), K, K.diagonal(), 0.5)).all()
+    assert np.isfinite(uncertainty.interval(np.zeros((5, 1)), K, K.diagonal(), 0.5)).all()
 
 
 def test_constant_targets_have_no_width():
     problem = Problem()
     problem.Y[:] = 3.0
     uncertainty = problem.learn()
-    interval = jackknife_plus(uncertainty, problem.prediction, problem.k, problem.prior, 0.9)
+    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, 0.9)
     np.testing.assert_allclose(interval, 3.0, atol=1e-10)
-    np.testing.assert_allclose(posterior_sd(uncertainty, problem.k, problem.prior), 0.0, atol=1e-6)
+    np.testing.assert_allclose(uncertainty.posterior_sd(problem.k, problem.prior), 0.0, atol=1e-6)
 
 
 def test_no_new_rows():
     problem = Problem(m=0)
     uncertainty = problem.learn()
-    assert posterior_sd(uncertainty, problem.k, problem.prior).shape == (0, 2)
-    assert jackknife_plus(uncertainty, problem.prediction, problem.k, problem.prior, 0.9).shape == (0, 2, 2)
+    assert uncertainty.posterior_sd(problem.k, problem.prior).shape == (0, 2)
+    assert uncertainty.interval(problem.prediction, problem.k, problem.prior, 0.9).shape == (0, 2, 2)
 
 
 def test_scaled_where_the_error_grows_with_the_distance_to_the_data():
@@ -311,11 +311,11 @@ def simulation():
         uncertainty = learn_uncertainty(K[:60, :60].copy(), Y[:60], coef, 0.2)
         prediction = offset + k @ coef
         errors.append(f[60:] - prediction)
-        sds.append(posterior_sd(uncertainty, k, prior))
+        sds.append(uncertainty.posterior_sd(k, prior))
         noises.append(uncertainty.noise[0])
-        ends = [
-            jackknife_plus(forced(uncertainty, scaled=s), prediction, k, prior, 0.9)[:, 0] for s in (False, True)
-        ] + [jackknife_plus(uncertainty, prediction, k, prior, 0.9)[:, 0]]
+        ends = [forced(uncertainty, scaled=s).interval(prediction, k, prior, 0.9)[:, 0] for s in (False, True)] + [
+            uncertainty.interval(prediction, k, prior, 0.9)[:, 0]
+        ]
         hits.append([np.mean((e[:, 0] <= Y[60:, 0]) & (Y[60:, 0] <= e[:, 1])) for e in ends])
     return np.array(errors), np.array(sds), np.mean(hits, axis=0), np.array(noises)
 

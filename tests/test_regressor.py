@@ -546,6 +546,29 @@ class TestUncertainty:
         assert intervals.shape == (5, 2, 2)
         np.testing.assert_allclose(1000 * intervals[:, 0], intervals[:, 1], rtol=1e-9)
 
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_leave_one_out_is_the_fit_without_the_row(self, data, weighted):
+        X, y = data[0][:40], 1e6 * data[1][:40]
+        weight = np.arange(40) % 3 + 0.5 if weighted else None
+        kernel = {"relevance": "equal", "bandwidth": np.ones(6), "order": 2, "alpha": 0.3}
+        model = SalsaRegressor(**kernel).fit(X, y, weight)
+        found = model.leave_one_out()
+        place = np.argsort(y)[np.argsort(np.argsort(found.target[:, 0]))]  # of its rows in ours
+        np.testing.assert_allclose(found.target[:, 0], y[place], rtol=1e-9)
+        for i in (0, 17, 39):
+            rest = np.delete(np.arange(40), i)
+            left = SalsaRegressor(**kernel).fit(X[rest], y[rest], None if weight is None else weight[rest])
+            assert found.prediction[place == i, 0] == pytest.approx(left.predict(X[[i]]), rel=1e-7)
+        score = (found.target - found.prediction) / found.sd
+        assert 0.5 < np.std(score) < 2.0
+        np.testing.assert_array_equal(found.weight, np.ones(40) if weight is None else weight[place])
+
+    def test_of_an_effect_needs_a_fit(self):
+        with pytest.raises(NotFittedError):
+            SalsaRegressor().functional_sd(np.ones((1, 1)), np.ones(1))
+        with pytest.raises(NotFittedError):
+            SalsaRegressor().leave_one_out()
+
     def test_not_kept_in_a_pickle(self, data):
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(*data)
         before = pickle.dumps(model)

@@ -3,13 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from salsa._version import __version__
+
 if TYPE_CHECKING:
     from salsa.expansion import KernelExpansion
     from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
     from salsa.regressor import SalsaRegressor, load
     from salsa.selection import OrderSearch
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "AdditiveKernel",
@@ -17,6 +17,7 @@ __all__ = [
     "OrderSearch",
     "SalsaRegressor",
     "__version__",
+    "explain",
     "load",
     "rule_of_thumb_bandwidth",
 ]
@@ -33,6 +34,8 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     """Public names are imported when first used: `salsa --help` should not wait for SciPy and scikit-learn."""
+    if name == "explain":
+        return import_module("salsa.explain")
     if name not in _HOMES:
         raise AttributeError(f"module 'salsa' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)

@@ -17,6 +17,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from salsa.archive import entry
 from salsa.kernels import Floats
 
 Level = str | int | float | bool
@@ -67,9 +68,21 @@ class Columns:
         return asdict(self)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Columns:
-        levels = tuple(None if values is None else tuple(values) for values in state["levels"])
-        return cls(tuple(state["names"]), levels, tuple(state["ordered"]))
+    def from_state(cls, state: Any) -> Columns:
+        """The inverse of ``state``."""
+        names, ordered = tuple(entry(state, "names", [{str}])), tuple(entry(state, "ordered", [{bool}]))
+        levels = tuple(None if v is None else tuple(v) for v in entry(state, "levels", [{list, type(None)}]))
+        if not all(type(level) in (str, int, float, bool) for values in levels for level in values or ()):
+            raise ValueError("its levels of categories are not all texts or numbers")
+        if not len(names) == len(levels) == len(ordered):
+            raise ValueError(f"it has {len(names)} names, {len(levels)} levels and {len(ordered)} orders of columns")
+        return cls(names, levels, ordered)
+
+    def check_codes(self, X: Floats) -> None:
+        """Refuse encoded rows (n, D) with codes that are not those of a level."""
+        for name, levels, codes in zip(self.names, self.levels, X.T, strict=True):
+            if levels is not None and not np.isin(codes[~np.isnan(codes)], np.arange(len(levels))).all():
+                raise ValueError(f"column {name!r} has codes other than those of its {len(levels)} levels")
 
 
 def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Columns, Floats]:

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from salsa.kernels import AdditiveKernel, Distribution, Floats
+from salsa.archive import entry
+from salsa.kernels import AdditiveKernel, Distribution, Floats, marginal_of
+
+MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
     """f(x) = offset + sum_i coef_i k(x, anchor_i); one column of coef and one offset per output.
 
-    anchors (r, D), coef (r, q), offset (q,).
+    anchors (r, D), coef (r, q), offset (q,). ``marginals``: of the training table, feature by feature, missing values
+    included; None: the anchors are its rows, each counting once.
     """
 
     kernel: AdditiveKernel
     anchors: Floats
     coef: Floats
     offset: Floats
+    marginals: tuple[Distribution, ...] | None = None
 
     @property
     def parts(self) -> tuple[AdditiveKernel, Floats, Floats, Floats]:
         """kernel, anchors, coef, offset."""
         return self.kernel, self.anchors, self.coef, self.offset
+
+    @property
+    def background(self) -> tuple[Distribution, ...]:
+        """The marginal of every feature in the training table; explanations compare with their product."""
+        return self.marginals or tuple(marginal_of(x, np.ones(len(x))) for x in self.anchors.T)
 
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """f(X) (n, q). No kernel block is formed: memory is that of the result, whatever the number of anchors."""
@@ -44,35 +55,56 @@ class KernelExpansion:
             "relevance": kernel.relevance,
             "order_weights": kernel.order_weights,
         }
-        if kernel.distributions is not None:
-            points, weights = zip(*kernel.distributions, strict=True)
-            parameters["distribution_sizes"] = np.array([len(p) for p in points], dtype=np.float64)
-            parameters["distribution_points"] = np.concatenate(points)
-            parameters["distribution_weights"] = np.concatenate(weights)
+        parameters |= _flattened("distribution", kernel.distributions) | _flattened("marginal", self.marginals)
         return header, {**parameters, "anchors": self.anchors, "coef": self.coef, "offset": self.offset}
 
     @classmethod
-    def from_state(cls, header: dict[str, Any], arrays: dict[str, Floats]) -> KernelExpansion:
+    def from_state(cls, header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion:
         """The inverse of ``state``; refuses arrays that do not fit each other."""
         anchors, coef, offset = (arrays[name] for name in ("anchors", "coef", "offset"))
         bandwidth, relevance, weights = (arrays[name] for name in ("bandwidth", "relevance", "order_weights"))
-        kernel = AdditiveKernel(bandwidth, relevance, weights, header["base"], _distributions(arrays))
-        if anchors.shape[1:] != (kernel.n_features,) or coef.shape != (len(anchors), len(offset)):
-            raise ValueError("the model file's arrays do not fit each other")
+        if anchors.shape[1:] != bandwidth.shape or coef.shape != (len(anchors), *offset.shape):
+            raise ValueError("its arrays do not fit each other")
+        if len(weights) > MOST_ORDERS:  # before the kernel counts its terms, which would take long
+            raise ValueError(f"its kernel has {len(weights)} order weights, more than {MOST_ORDERS}")
+        base = entry(header, "base", {str, list})
+        kernel = AdditiveKernel(bandwidth, relevance, weights, base, _distributions("distribution", arrays))
         observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
-        if any(array.dtype != np.float64 or not np.isfinite(array).all() for array in (observed, coef, offset)):
-            raise ValueError("the model file's arrays are not all finite float64 numbers")
-        return cls(kernel, anchors, coef, offset)
+        with np.errstate(over="ignore", invalid="ignore"):
+            largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # no |f(x)| is beyond
+        if not np.isfinite(observed).all() or not np.isfinite(largest).all():
+            raise ValueError("its arrays are not all finite, or give predictions that are not")
+        marginals = _distributions("marginal", arrays, may_miss=True)
+        if marginals is not None and len(marginals) != kernel.n_features:
+            raise ValueError("its marginals do not fit its features")
+        return cls(kernel, anchors, coef, offset, marginals)
 
 
-def _distributions(arrays: dict[str, Floats]) -> tuple[Distribution, ...] | None:
-    if "distribution_sizes" not in arrays:
+def _flattened(kind: str, distributions: tuple[Distribution, ...] | None) -> dict[str, Floats]:
+    if distributions is None:
+        return {}
+    points, weights = zip(*distributions, strict=True)
+    sizes = np.array([len(p) for p in points], dtype=np.float64)
+    return {
+        f"{kind}_sizes": sizes,
+        f"{kind}_points": np.concatenate(points),
+        f"{kind}_weights": np.concatenate(weights),
+    }
+
+
+def _distributions(
+    kind: str, arrays: Mapping[str, Floats], *, may_miss: bool = False
+) -> tuple[Distribution, ...] | None:
+    if f"{kind}_sizes" not in arrays:
         return None
-    points, weights = arrays["distribution_points"], arrays["distribution_weights"]
-    ends = np.cumsum(arrays["distribution_sizes"]).astype(np.intp)
-    if (np.diff(ends, prepend=0) < 1).any() or ends[-1:] != [len(points)] or points.shape != weights.shape:
-        raise ValueError("the model file's distributions do not fit each other")
-    if not np.isfinite(points).all() or not ((weights >= 0) & (weights < np.inf)).all():
-        raise ValueError("the model file's distributions are not finite")
+    sizes, points, weights = (arrays[f"{kind}_{part}"] for part in ("sizes", "points", "weights"))
+    n = len(points)
+    if not ((sizes >= 1) & (sizes <= n)).all() or sizes.sum() != n or weights.shape != (n,):
+        raise ValueError(f"its {kind}s do not fit each other")
+    ends = np.cumsum(sizes).astype(np.intp)
+    finite = np.isfinite(points) | (np.isnan(points) & may_miss)
+    shares = ((weights >= 0) & (weights < 2)).all() and (np.add.reduceat(weights, [0, *ends[:-1]]) < 1 + 1e-6).all()
+    if not finite.all() or not shares:
+        raise ValueError(f"its {kind}s are not finite points of positive weights that sum to one")
     parts = zip(np.split(points, ends[:-1]), np.split(weights, ends[:-1]), strict=True)
     return tuple(Distribution(*part) for part in parts)

@@ -19,21 +19,33 @@ penalised sum of squares, hence the same for a weight of 2 and the row twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dger, dtrsm
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.lapack import dtrtri
 
 from salsa.kernels import Floats
+from salsa.memory import row_blocks
 from salsa.moments import weights_or_ones
+from salsa.solvers.linalg import positive_factor
 
-_JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9, 1e-6, 1e-3)  # of the mean diagonal
-_BLOCK_NUMBERS = 2**21  # 16 MiB: rows are answered in blocks of about this many kernel values
 _TINY = float(np.finfo(np.float64).tiny)
 _LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Of every training row and output: its target, and what the model without that row predicts there.
+
+    ``sd`` is the predictive standard deviation of an observation, noise included, in the Gaussian-process reading.
+    """
+
+    target: Floats  # (n, q)
+    prediction: Floats  # (n, q)
+    sd: Floats  # (n, q)
+    weight: Floats  # (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +54,7 @@ class Uncertainty:
 
     L: Floats  # (n, n) lower triangular, L L' = W^1/2 K W^1/2 + alpha I
     level: Floats  # (n,) p = L^-1 W^1/2 1
+    target: Floats  # (n, q) y
     weight: Floats  # (n,) > 0
     alpha: float
     amplitude: Floats  # (q,) a; infinite where the weights sum to 1 or less: one row says nothing about it
@@ -55,6 +68,46 @@ class Uncertainty:
         """Variance (q,) of y about f: a alpha."""
         return self.alpha * self.amplitude
 
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+        """sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
+
+        The same of m linear functionals of f, from what each makes of k(., x_i), of k (twice) and of the constant 1.
+        An observation has the variance a t(x) + noise. Takes m n^2 flops.
+        """
+        t = np.empty(len(k))
+        for rows in row_blocks(*k.shape):
+            t[rows] = _remainder(self, _half_solve(self, k[rows]), prior[rows], constant)
+        return np.sqrt(np.outer(t, self.amplitude))
+
+    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+        """Jackknife+ (Barber et al., Annals of Statistics, 2021): lower and upper ends (m, q, 2) for new observations.
+
+        Of the n values f_-i(x) + score_i s_i(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower end
+        is the mirror image. s_i = 1, or the leave-one-out predictive scale sqrt(t_-i(x) + alpha) where scaled. A weight
+        of 2 is two of the n values. A new observation is covered with probability >= 2 coverage - 1 whatever the
+        distribution, and about `coverage` in practice. Rows whose weights sum to N cannot promise more than
+        N / (N + 1): beyond that, the ends are infinite. Takes 2 m n^2 flops, and up to eight blocks of 16 MiB beside k.
+        """
+        interval = np.empty((*prediction.shape, 2))
+        for rows in row_blocks(*k.shape):
+            V = _half_solve(self, k[rows])
+            t = _remainder(self, V, prior[rows])
+            H = _effects(self, V)
+            scale = _scales(self, H, t) if self.scaled.any() else np.empty(0)
+            for j, f in enumerate(prediction[rows].T):
+                left_out = f[:, None] - H * self.loo_residual[:, j]
+                reach = self.score[:, j] * (scale if self.scaled[j] else 1.0)
+                interval[rows, j, 0] = -_quantile(reach - left_out, self.weight, coverage)
+                interval[rows, j, 1] = _quantile(reach + left_out, self.weight, coverage)
+        return np.sort(interval, axis=-1)  # the ends can only cross for a coverage below one half
+
+    def leave_one_out(self, unit: Floats) -> LeaveOneOut:
+        """Of every training row, times the units (q,) of the outputs."""
+        scale = _loo_scale(self.loo_variance, self.alpha, self.weight)
+        sd = np.where(self.loo_variance > 0.0, scale, np.inf)[:, None] * np.sqrt(self.amplitude)
+        prediction = self.target - self.loo_residual
+        return LeaveOneOut(unit * self.target, unit * prediction, unit * sd, self.weight)
+
 
 def learn_uncertainty(K: Floats, Y: Floats, coef: Floats, alpha: float, weight: Floats | None = None) -> Uncertainty:
     """From K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
@@ -62,7 +115,10 @@ def learn_uncertainty(K: Floats, Y: Floats, coef: Floats, alpha: float, weight: 
     Takes 2/3 n^3 flops, and memory for one matrix beside K.
     """
     w = weights_or_ones(weight, len(K))
-    L = _factor(K, np.sqrt(w), alpha)
+    K *= np.sqrt(w)
+    K *= np.sqrt(w)[:, None]
+    K.flat[:: len(K) + 1] += alpha
+    L = positive_factor(K)
     level = dtrsm(1.0, L, np.sqrt(w)[:, None], lower=1)[:, 0]
     loo_variance = _loo_variance(L, level, w, K)
     residual = coef * loo_variance[:, None]
@@ -70,62 +126,7 @@ def learn_uncertainty(K: Floats, Y: Floats, coef: Floats, alpha: float, weight: 
     size = np.where(loo_variance[:, None] > 0.0, np.abs(residual), np.inf)
     scaled = _width(size / scale[:, None], w) * (w @ scale / w.sum()) < _width(size, w)
     score = np.where(scaled, size / scale[:, None], size)
-    return Uncertainty(L, level, w, alpha, _amplitude(Y, coef, w), loo_variance, residual, score, scaled)
-
-
-def posterior_sd(uncertainty: Uncertainty, k: Floats, prior: Floats) -> Floats:
-    """sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
-
-    An observation has the variance a t(x) + noise. Takes m n^2 flops.
-    """
-    t = np.empty(len(k))
-    for rows in row_blocks(*k.shape):
-        t[rows] = _remainder(uncertainty, _half_solve(uncertainty, k[rows]), prior[rows])
-    return np.sqrt(np.outer(t, uncertainty.amplitude))
-
-
-def jackknife_plus(uncertainty: Uncertainty, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
-    """Lower and upper ends (m, q, 2) of intervals for new observations (Barber et al., Annals of Statistics, 2021).
-
-    Of the n values f_-i(x) + score_i s_i(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower end is
-    the mirror image. s_i = 1, or the leave-one-out predictive scale sqrt(t_-i(x) + alpha) where scaled. A weight of 2
-    is two of the n values. A new observation is covered with probability >= 2 coverage - 1 whatever the distribution,
-    and about `coverage` in practice. Rows whose weights sum to N cannot promise more than N / (N + 1): beyond that,
-    the ends are infinite. Takes 2 m n^2 flops, and up to eight blocks of 16 MiB beside k.
-    """
-    interval = np.empty((*prediction.shape, 2))
-    for rows in row_blocks(*k.shape):
-        V = _half_solve(uncertainty, k[rows])
-        t = _remainder(uncertainty, V, prior[rows])
-        H = _effects(uncertainty, V)
-        scale = _scales(uncertainty, H, t) if uncertainty.scaled.any() else np.empty(0)
-        for j, f in enumerate(prediction[rows].T):
-            left_out = f[:, None] - H * uncertainty.loo_residual[:, j]
-            reach = uncertainty.score[:, j] * (scale if uncertainty.scaled[j] else 1.0)
-            interval[rows, j, 0] = -_quantile(reach - left_out, uncertainty.weight, coverage)
-            interval[rows, j, 1] = _quantile(reach + left_out, uncertainty.weight, coverage)
-    return np.sort(interval, axis=-1)  # the ends can only cross for a coverage below one half
-
-
-def _factor(K: Floats, root: Floats, alpha: float) -> Floats:
-    """L of W^1/2 K W^1/2 + alpha I, plus the smallest jitter that makes it positive definite. K is overwritten."""
-    K *= root
-    K *= root[:, None]
-    diagonal = K.diagonal() + alpha
-    mean = float(diagonal.mean()) or 1.0
-    for jitter in _JITTERS:
-        np.fill_diagonal(K, diagonal + jitter * mean)
-        L, failed = _cholesky(K)
-        if not failed:
-            return L
-    np.fill_diagonal(K, diagonal + np.abs(K).sum(axis=1))  # positive definite by Gershgorin's theorem
-    return _cholesky(K)[0]
-
-
-def _cholesky(A: Floats) -> tuple[Floats, int]:
-    """Lower factor of A in LAPACK's order, which is that of the transpose, and 0 if there is one."""
-    L, failed = dpotrf(A.T, lower=1)
-    return L, failed
+    return Uncertainty(L, level, Y, w, alpha, _amplitude(Y, coef, w), loo_variance, residual, score, scaled)
 
 
 def _loo_variance(L: Floats, level: Floats, weight: Floats, work: Floats) -> Floats:
@@ -160,28 +161,22 @@ def _width(size: Floats, weight: Floats) -> Floats:
     return _quantile(np.ascontiguousarray(size.T), weight, _LEVEL)
 
 
-def row_blocks(m: int, n: int) -> Iterator[slice]:
-    """Rows of an (m, n) block of kernel values, some at a time."""
-    step = max(1, _BLOCK_NUMBERS // n)
-    return (slice(start, min(start + step, m)) for start in range(0, m, step))
-
-
 def _half_solve(uncertainty: Uncertainty, k: Floats) -> Floats:
     """V (n, m) = L^-1 W^1/2 k', in LAPACK's order."""
     return dtrsm(1.0, uncertainty.L, (k * np.sqrt(uncertainty.weight)).T, lower=1, overwrite_b=1)
 
 
-def _missing(uncertainty: Uncertainty, V: Floats) -> Floats:
+def _missing(uncertainty: Uncertainty, V: Floats, constant: float = 1.0) -> Floats:
     """(1 - p'v) / |p|^2 (m,): the part of the intercept that the rows near x do not settle."""
     p = uncertainty.level
-    missing: Floats = (1.0 - p @ V) / (p @ p)
+    missing: Floats = (constant - p @ V) / (p @ p)
     return missing
 
 
-def _remainder(uncertainty: Uncertainty, V: Floats, prior: Floats) -> Floats:
+def _remainder(uncertainty: Uncertainty, V: Floats, prior: Floats, constant: float = 1.0) -> Floats:
     """t(x) (m,), positive whatever rounding says."""
     p = uncertainty.level
-    t: Floats = prior - np.einsum("ij,ij->j", V, V) + _missing(uncertainty, V) ** 2 * (p @ p)
+    t: Floats = prior - np.einsum("ij,ij->j", V, V) + _missing(uncertainty, V, constant) ** 2 * (p @ p)
     return np.maximum(t, _TINY, out=t)
 
 

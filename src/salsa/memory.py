@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 _UNITS = {
@@ -18,6 +19,7 @@ _UNITS = {
     "TIB": 2**40,
 }
 DEFAULT_SHARE = 0.8  # of what is available now
+BLOCK_NUMBERS = 2**21  # 16 MiB: many rows are answered in blocks of about this many kernel values
 
 
 def memory_limit_bytes(limit: float | str | None) -> int:
@@ -76,3 +78,9 @@ def _container_available() -> list[int]:
         return [] if limit == "max" else [max(0, int(limit) - used + reclaimable)]
     except (OSError, ValueError):
         return []
+
+
+def row_blocks(m: int, n: int) -> Iterator[slice]:
+    """Rows of an (m, n) block of kernel values, some at a time."""
+    step = max(1, BLOCK_NUMBERS // max(n, 1))
+    return (slice(start, min(start + step, m)) for start in range(0, m, step))

@@ -12,7 +12,7 @@ from salsa import parameters
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
 from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
-from salsa.kernels import AdditiveKernel, Floats, largest_order, observed_spread
+from salsa.kernels import AdditiveKernel, Floats, largest_order, marginal_of, observed_spread
 from salsa.learning import Problem
 from salsa.moments import weights_or_ones
 from salsa.progress import Progress
@@ -148,7 +148,8 @@ def solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[Kerne
     X, Y, weight = problem[:3]
     K = kernel(X, n_threads=problem.threads)
     coef, offset, note = solve_once(K, Y, penalty(kernel, X, alpha), weight)
-    return KernelExpansion(kernel, X, coef, offset), note
+    marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
+    return KernelExpansion(kernel, X, coef, offset, marginals), note
 
 
 def penalty(kernel: AdditiveKernel, X: Floats, alpha: float) -> float:

@@ -6,7 +6,7 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -19,14 +19,15 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, _c
 from threadpoolctl import threadpool_limits
 
 from salsa import parameters
-from salsa.archive import read_archive, write_archive
+from salsa._version import __version__
+from salsa.archive import entry, naming, read_archive, write_archive
 from salsa.columns import Columns, learn_columns
 from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
-from salsa.intervals import Uncertainty, jackknife_plus, learn_uncertainty, posterior_sd, row_blocks
+from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of
 from salsa.learning import Problem
-from salsa.memory import memory_limit_bytes, require_memory
+from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
 from salsa.planning import make_plan, penalty, search, solve
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
@@ -176,7 +177,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         if not return_std:
             return self._shaped(values)
         uncertainty, unit = self._uncertainty()
-        parts = [posterior_sd(uncertainty, k, self.expansion_.kernel.diagonal(X[rows])) for rows, k in self._blocks(X)]
+        parts = [uncertainty.posterior_sd(k, self.expansion_.kernel.diagonal(X[rows])) for rows, k in self._blocks(X)]
         return self._shaped(values), self._shaped(unit * np.concatenate(parts))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
@@ -190,17 +191,38 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
         (uncertainty, unit), kernel = self._uncertainty(), self.expansion_.kernel
         parts = [
-            jackknife_plus(uncertainty, values[rows] / unit, k, kernel.diagonal(X[rows]), coverage)
+            uncertainty.interval(values[rows] / unit, k, kernel.diagonal(X[rows]), coverage)
             for rows, k in self._blocks(X)
         ]
         intervals = unit[:, None] * np.concatenate(parts)
         return intervals[:, 0] if self._flat else intervals
 
+    def leave_one_out(self) -> LeaveOneOut:
+        """Target, prediction without that row, and predictive standard deviation (n, q) of every training row.
+
+        In the order of ``expansion_.anchors``, which is not that of the table. By closed form, for the kernel and the
+        penalty that all rows chose. Needs the n x n kernel matrix of the rows.
+        """
+        check_is_fitted(self)
+        uncertainty, unit = self._uncertainty()
+        return uncertainty.leave_one_out(unit)
+
+    def functional_sd(self, k: Floats, prior: Floats) -> Floats:
+        """Posterior standard deviation (m, q) of m linear functionals of f that vanish on constants, such as effects.
+
+        k (m, n) is what they make of the kernel with the training rows, prior (m,) of the kernel in both arguments.
+        """
+        check_is_fitted(self)
+        uncertainty, unit = self._uncertainty()
+        return unit * uncertainty.posterior_sd(k, prior, constant=0.0)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
         check_is_fitted(self)
+        self._check_resources()
         kernel, arrays = self.expansion_.state()
         header = {
+            "salsa_version": __version__,
             "parameters": _stored(self.get_params()),
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "columns": self.columns_.state(),
@@ -209,6 +231,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             "kernel": kernel,
         }
         write_archive(path, header, arrays if self._weight is None else {**arrays, "weight": self._weight})
+
+    def _check_resources(self) -> None:
+        """What predictions ask for; checked on saving and loading, so that what was saved can be loaded."""
+        parameters.threads(self.n_jobs)
+        memory_limit_bytes(self.memory_limit)
 
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
@@ -304,28 +331,39 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     """Read a model that ``SalsaRegressor.save`` wrote. Nothing in the file is executed."""
     header, arrays = read_archive(path)
-    try:
-        stored = header["parameters"]
-        model = SalsaRegressor(**stored)
-        model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
-        model.search_ = OrderSearch.from_state(header["search"])
-        model.columns_ = Columns.from_state(header["columns"])
-        model.n_features_in_ = model.expansion_.kernel.n_features
-        if names := header["feature_names"]:
-            model.feature_names_in_ = np.array(names, dtype=object)
-        if lost := sorted(set(model.get_params()) - set(stored)):
-            note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
-            model.search_ = model.search_.with_note(note)
-        model._store(flat=bool(header["flat"]), weight=_stored_weight(arrays, len(model.expansion_.anchors)))
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{path} is not a complete salsa model file: it lacks or misstates {error}") from error
+    with naming(path):
+        return _restored(header, arrays)
+
+
+def _restored(header: dict[str, Any], arrays: Mapping[str, Floats]) -> SalsaRegressor:
+    """The inverse of what ``save`` takes from a model; refuses what does not fit together."""
+    stored, names = entry(header, "parameters", {dict}), entry(header, "feature_names", [{str}])
+    model = SalsaRegressor(**stored)
+    model._check_resources()
+    model.columns_ = Columns.from_state(header["columns"])
+    model.n_features_in_ = len(model.columns_.names)
+    if arrays["bandwidth"].shape != (model.n_features_in_,) or len(names) not in (0, model.n_features_in_):
+        raise ValueError("its kernel, its columns and its feature names are not of one number")
+    if names:
+        model.feature_names_in_ = np.array(names, dtype=object)
+    model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
+    model.columns_.check_spans(model.expansion_.anchors)
+    model.columns_.check_codes(model.expansion_.anchors)
+    model.search_ = OrderSearch.from_state(header["search"])
+    if lost := sorted(set(model.get_params()) - set(stored)):
+        note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
+        model.search_ = model.search_.with_note(note)
+    flat, outputs = entry(header, "flat", {bool}), len(model.expansion_.offset)
+    if model.search_.order != model.expansion_.kernel.order or (flat and outputs > 1):
+        raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
+    model._store(flat=flat, weight=_stored_weight(arrays, len(model.expansion_.anchors)))
     return model
 
 
-def _stored_weight(arrays: dict[str, Floats], n: int) -> Floats | None:
-    weight = arrays.get("weight")
-    if weight is not None and (weight.shape != (n,) or not ((weight > 0) & (weight < np.inf)).all()):
-        raise ValueError("the model file's weights do not fit its rows, or are not positive and finite")
+def _stored_weight(arrays: Mapping[str, Floats], n: int) -> Floats | None:
+    weight, (low, high) = arrays.get("weight"), WEIGHT_LIMITS
+    if weight is not None and (weight.shape != (n,) or not ((weight >= low) & (weight <= high)).all()):
+        raise ValueError(f"its weights do not fit its rows, or are not between {low:.0e} and {high:.0e}")
     return weight
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from salsa.archive import entry
 from salsa.kernels import Floats
 from salsa.moments import mean_and_standard_error, target_variance, weights_or_ones
 from salsa.solvers import Factor, Fold, degrees_of_freedom, held_out
@@ -27,6 +28,8 @@ INDIFFERENCE = 0.01
 INDIFFERENCE_OF_VARIANCE = 1e-10
 #: alpha = 0 means this share of the mean diagonal: as little as rounding allows
 ALPHA_FLOOR = 1e-14
+
+_NUMBER = {int, float}  # in the header of a model file
 
 POINTS: dict[str, Any] = {"fmt": "o-", "color": "0.35", "capsize": 3, "ms": 5}
 CHOSEN: dict[str, Any] = {"marker": "D", "ls": "none", "color": "C1", "ms": 9, "zorder": 3}
@@ -113,14 +116,24 @@ class OrderSearch:
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> OrderSearch:
+    def from_state(cls, state: Any) -> OrderSearch:
         """The inverse of ``state``."""
+        rows = entry(state, "results", [({int}, [_NUMBER], [_NUMBER], *5 * [_NUMBER])])
+        contenders = entry(state, "contenders", [({str}, {int}, {int}, *3 * [_NUMBER], {bool})])
+        order, alpha = entry(state, "order", {int}), entry(state, "alpha", _NUMBER)
+        tried = [row[0] for row in rows]
+        if alpha < 0 or len(set(tried)) < len(tried) or (tried and order not in tried):
+            raise ValueError(
+                f"its search of order {order} and alpha {alpha} among the orders {tried} contradicts itself"
+            )
+        if any(len(alphas) != len(errors) for _, alphas, errors, *_ in rows):
+            raise ValueError("its search does not have one error for each alpha")
         results = tuple(
-            OrderResult(order, AlphaPath(np.array(alphas), np.array(errors), *best), dof, seconds)
-            for order, alphas, errors, *best, dof, seconds in state["results"]
+            OrderResult(order, AlphaPath(np.array(alphas, float), np.array(errors, float), *best), dof, seconds)
+            for order, alphas, errors, *best, dof, seconds in rows
         )
-        contenders = tuple(Contender(*contender) for contender in state["contenders"])
-        return cls(results, state["order"], state["alpha"], tuple(state["notes"]), contenders)
+        notes = tuple(entry(state, "notes", [{str}]))
+        return cls(results, order, alpha, notes, tuple(Contender(*contender) for contender in contenders))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error with one standard error either side: of every kernel of the race, or of every order without one."""

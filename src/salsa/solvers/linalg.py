@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg.lapack import dpotrf
 
 from salsa.kernels import Floats
 
@@ -27,6 +28,24 @@ def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
     keep = values > np.finfo(float).eps * len(A) * values[-1]
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=keep)
     return (Q * inverse) @ (Q.T @ B), "used a pseudo-inverse for a singular matrix"
+
+
+def positive_factor(A: Floats) -> Floats:
+    """Lower L, in LAPACK's order, with L L' = A (n, n), plus the smallest jitter that is needed. A is overwritten."""
+    diagonal = A.diagonal().copy()
+    mean = float(diagonal.mean()) or 1.0
+    for jitter in (*_JITTERS, 1e-6, 1e-3):
+        np.fill_diagonal(A, diagonal + jitter * mean)
+        L, failed = _cholesky(A)
+        if not failed:
+            return L
+    np.fill_diagonal(A, diagonal + np.abs(A).sum(axis=1))  # positive definite by Gershgorin's theorem
+    return _cholesky(A)[0]
+
+
+def _cholesky(A: Floats) -> tuple[Floats, int]:
+    L, failed = dpotrf(A.T, lower=1)
+    return L, failed
 
 
 def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:

@@ -1,0 +1,39 @@
+"""Files that take their name when they are complete."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+TEMPORARY = ".salsa-"  # begins the names of files that are not complete
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A new name beside the path; the file of this name takes the path's when complete, or is removed.
+
+    It is on the disk before it takes the place, so that kill -9 or a power cut leave the old file or the new one.
+    """
+    path = Path(os.path.realpath(path))
+    temporary = path.with_name(TEMPORARY + secrets.token_hex(8))
+    try:
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    with suppress(OSError):  # not everywhere can folders be opened for that
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    """Put a file, or the names in a folder, on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
