@@ -133,3 +133,75 @@ def finite_difference(f: Callable[[np.ndarray], float], at: np.ndarray, step: fl
         one, two = (f(at + k * step * unit) - f(at - k * step * unit) for k in (1, 2))
         gradient[j] = (8 * one - two) / (12 * step)
     return gradient
+
+
+# --- explanations: from predictions alone -------------------------------------------------------------
+
+Marginal = tuple[np.ndarray, np.ndarray]  # points, weights that sum to one
+
+
+def marginal(x: np.ndarray, weight: np.ndarray | None = None) -> Marginal:
+    """The distinct values of a column, NaN among them, and how often each occurs."""
+    weight = np.ones(len(x)) if weight is None else weight
+    points = [*sorted(set(x[~np.isnan(x)])), *([np.nan] if np.isnan(x).any() else [])]
+    same = [np.isnan(x) if np.isnan(p) else x == p for p in points]
+    return np.array(points), np.array([weight[rows].sum() for rows in same]) / weight.sum()
+
+
+def product_grid(columns: Sequence[np.ndarray]) -> np.ndarray:
+    """All combinations of the columns' values (P_1 P_2 ... P_D, D), the last feature fastest."""
+    return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
+
+
+def subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
+    return [subset for size in range(len(items) + 1) for subset in combinations(items, size)]
+
+
+def mean_over(values: np.ndarray, marginals: Sequence[Marginal], features: Sequence[int]) -> np.ndarray:
+    """Of values on the grid (P_1, ..., P_D), over these features; the shape stays, with 1 there."""
+    for j in features:
+        shape = [-1 if axis == j else 1 for axis in range(values.ndim)]
+        values = np.sum(values * marginals[j][1].reshape(shape), axis=j, keepdims=True)
+    return values
+
+
+def functional_anova(f: Callable, marginals: Sequence[Marginal]) -> dict[tuple[int, ...], np.ndarray]:
+    """f_S on the grid of the marginals for every set S, by inclusion and exclusion of conditional means."""
+    D = len(marginals)
+    values = f(product_grid([points for points, _ in marginals])).reshape([len(points) for points, _ in marginals])
+    conditional = {T: mean_over(values, marginals, [j for j in range(D) if j not in T]) for T in subsets(range(D))}
+    return {S: sum((-1) ** (len(S) - len(T)) * conditional[T] for T in subsets(S)) for S in subsets(range(D))}
+
+
+def variance_on_grid(effect: np.ndarray, marginals: Sequence[Marginal]) -> float:
+    full = np.broadcast_to(effect, [len(points) for points, _ in marginals])
+    return mean_over(full**2, marginals, range(len(marginals))).item()
+
+
+def coalition_value(f: Callable, x: np.ndarray, marginals: Sequence[Marginal], coalition: Sequence[int]) -> float:
+    """Mean of f where the features of the coalition are those of x, and the others are drawn one by one."""
+    points = [x[[j]] if j in coalition else marginals[j][0] for j in range(len(x))]
+    weights = [np.ones(1) if j in coalition else marginals[j][1] for j in range(len(x))]
+    return float(f(product_grid(points)) @ np.prod(product_grid(weights), axis=1))
+
+
+def shapley_values(f: Callable, x: np.ndarray, marginals: Sequence[Marginal]) -> np.ndarray:
+    """(D,): the mean over all orders of arrival of what a feature adds."""
+    D = len(x)
+    value = {T: coalition_value(f, x, marginals, T) for T in subsets(range(D))}
+    phi = np.zeros(D)
+    for j in range(D):
+        for T in subsets([k for k in range(D) if k != j]):
+            phi[j] += (value[tuple(sorted((*T, j)))] - value[T]) / (D * comb(D - 1, len(T)))
+    return phi
+
+
+def shapley_interaction(f: Callable, x: np.ndarray, marginals: Sequence[Marginal], j: int, k: int) -> float:
+    """Shapley interaction index of a pair (Grabisch and Roubens, 1999)."""
+    D, total = len(x), 0.0
+    value = {T: coalition_value(f, x, marginals, T) for T in subsets(range(D))}
+    for T in subsets([feature for feature in range(D) if feature not in (j, k)]):
+        both, only_j, only_k = (tuple(sorted((*T, *more))) for more in ((j, k), (j,), (k,)))
+        weight = 1 / ((D - 1) * comb(D - 2, len(T)))
+        total += weight * (value[both] - value[only_j] - value[only_k] + value[T])
+    return total

@@ -1,0 +1,71 @@
+"""Explanations on one thread: Shapley values against shap's KernelExplainer, and the indices of all pairs.
+
+    python benchmarks/bench_explain.py [rows for KernelExplainer]     (default 3)
+
+Seconds are CPU time. KernelExplainer has another value function (rows of the background instead of the product of its
+columns); its exact values are the mean of ours with one row of the background after the other, and its error is
+measured against these.
+"""
+
+import os
+
+os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
+
+import sys
+import time
+import warnings
+
+import numpy as np
+
+from salsa import SalsaRegressor, explain
+
+
+def seconds(run):
+    start = time.process_time()
+    result = run()
+    return result, time.process_time() - start
+
+
+def fitted(n, D, order, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, D))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] * X[:, 4] * X[:, 5] + rng.normal(scale=0.1, size=n)
+    return SalsaRegressor(order=order, alpha=0.1, relevance="equal", kernel="gaussian").fit(X, y), X
+
+
+def compare_shapley(rows: int) -> None:
+    model, X = fitted(1000, 20, 3)
+    ours, time_ours = seconds(lambda: explain.shapley(model, X))
+    gap = np.abs(ours.predictions - model.predict(X)).max()
+    print(f"Shapley values of 1000 rows, 1000 anchors, D = 20, d = 3: {time_ours:.2f} s (bar: 5 s)")
+    print(f"  largest gap between their sum and prediction - base value: {gap:.1e}")
+    try:
+        import shap
+    except ImportError:
+        print("  shap is not installed: pip install shap")
+        return
+    background = X[:100]
+    explainer = shap.KernelExplainer(model.predict, background)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs, time_theirs = seconds(lambda: explainer.shap_values(X[:rows], silent=True))
+    exact = np.mean([explain.shapley(model, X[:rows], b[None]).values for b in background], axis=0)
+    ratio = (time_theirs / rows) / (time_ours / 1000)
+    print(f"  KernelExplainer, 100 background rows, its default number of samples: {time_theirs / rows:.1f} s a row")
+    print(f"  its largest error: {np.abs(theirs - exact).max():.1e}; times ours: {ratio:.0f} (bar: 1000)")
+
+
+def time_pairs() -> None:
+    for n, D, order in ((1000, 50, 2), (1000, 50, 3), (1000, 20, 4), (2000, 20, 3)):
+        model, _ = fitted(n, D, order)
+        anova = explain.decompose(model)
+        table, time_all = seconds(anova.interactions)
+        bar = " (bar: 20 s)" if (n, D) == (1000, 50) else ""
+        print(f"all {len(table)} pairs, totals and orders at n = {n}, D = {D}, d = {order}: {time_all:.2f} s{bar}")
+        _, time_effect = seconds(lambda anova=anova: anova.effect(0))
+        print(f"  first curve with its band: {time_effect:.2f} s")
+
+
+if __name__ == "__main__":
+    compare_shapley(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    time_pairs()

@@ -1,0 +1,39 @@
+"""What a model says about a table: which features matter, how, together with which, and why this prediction?
+
+The table holds 442 diabetes patients and how far the disease went within a year. Writes effects.png.
+
+python examples/effects.py
+"""
+
+from matplotlib import pyplot as plt
+from sklearn.datasets import load_diabetes
+
+from salsa import SalsaRegressor
+from salsa.explain import PredictionDisplay, decompose, shapley
+
+NAMES = {
+    "bp": "blood pressure",
+    "s1": "total cholesterol",
+    "s2": "LDL",
+    "s3": "HDL",
+    "s4": "cholesterol / HDL",
+    "s5": "log triglycerides",
+    "s6": "blood sugar",
+}
+X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+X = X.rename(columns=NAMES).assign(sex=X["sex"].map({1.0: "1", 2.0: "2"}))
+
+model = SalsaRegressor(random_state=0).fit(X, y)
+anova = decompose(model)
+print(f"order {model.order_}; R2 of rows left out: {PredictionDisplay.from_model(model).r2:.2f}")
+print(anova.importance().head(10).to_string(index=False))
+print(anova.orders().to_string(index=False))
+
+figure, axes = plt.subplots(2, 3, figsize=(15, 7.6), layout="constrained")
+anova.plot(ax=axes[0, 0])
+anova.effect("bmi").plot(ax=axes[0, 1])
+anova.effect("log triglycerides").plot(ax=axes[0, 2])
+anova.effect("age", "sex").plot(ax=axes[1, 0])
+PredictionDisplay.from_model(model).plot(ax=axes[1, 1])
+shapley(model, X).plot(row=0, ax=axes[1, 2])
+figure.savefig("effects.png", dpi=110)

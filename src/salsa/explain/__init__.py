@@ -1,0 +1,30 @@
+"""What a fitted model says: effects, variance shares, Shapley values, pictures and a report."""
+
+from salsa.explain.anova import Anova, decompose
+from salsa.explain.displays import (
+    CalibrationDisplay,
+    EffectDisplay,
+    ImportanceDisplay,
+    InteractionsDisplay,
+    PredictionDisplay,
+    WaterfallDisplay,
+)
+from salsa.explain.effects import Axis, Effect
+from salsa.explain.report import write_report
+from salsa.explain.shapley import Shapley, shapley
+
+__all__ = [
+    "Anova",
+    "Axis",
+    "CalibrationDisplay",
+    "Effect",
+    "EffectDisplay",
+    "ImportanceDisplay",
+    "InteractionsDisplay",
+    "PredictionDisplay",
+    "Shapley",
+    "WaterfallDisplay",
+    "decompose",
+    "shapley",
+    "write_report",
+]

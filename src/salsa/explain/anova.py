@@ -1,0 +1,256 @@
+"""Functional ANOVA of a fitted model, in closed form: effects, their bands and their shares of the variance.
+
+Write k_j(x, i) = q_j(i) + c_j(x; i), where q_j(i) is the mean of k_j(X, anchor_i) over the background of feature j. The
+kernel is sum_m v_m e_m(a_1 k_1, ..., a_D k_D), and e_m is linear in every k_j, so that f = sum of f_S over all sets S,
+
+    f_S(x) = sum_i coef_i r_S(i) prod_{j in S} a_j c_j(x_j; i),    r_S(i) = sum_m v_m e_{m-|S|}(a_l q_l(i), l not in S).
+
+Under the product of the backgrounds every f_S has mean zero in each of its features, and no two are correlated: their
+variances add up to that of f. Those of single features and pairs come from the effects themselves; those of order
+three and more from sum_{i,l} coef_i coef_l r_S(i) r_S(l) prod_{j in S} a_j^2 M_j[i, l], M_j[i, l] = mean of
+c_j(X; i) c_j(X; l), summed over all S in one sweep over features (compiled): no subset is enumerated.
+
+The band of an effect is that of a linear functional of the Gaussian process whose mean the model is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from threadpoolctl import threadpool_limits
+
+from salsa.explain.background import Subject, encoded, outside, subject_of
+from salsa.explain.effects import Axis, Effect, make_axis
+from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
+from salsa.kernels import Floats
+from salsa.memory import row_blocks
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Points of a curve, and of either side of a surface; an effect of more features has the last
+GRID_SIZES = (101, 41, 11)
+#: A variance below the square of this share of the mean is rounding
+ROUNDING = 1e-13
+
+
+def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, output: int = 0) -> Anova:
+    """The functional ANOVA of a fitted model: f = mean + effects of single features + of pairs + ...
+
+    Parameters
+    ----------
+    model : fitted SalsaRegressor.
+    background : table like X, default=None
+        Its features, each by itself, are what effects are centred on and variances refer to; None: the training table.
+    sample_weight : array of shape (n_rows,), default=None
+        Weights of the rows of background.
+    output : int, default=0
+        Which target to explain, of a model with many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from salsa import SalsaRegressor, explain
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 6))
+    >>> model = SalsaRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2])
+    >>> explain.decompose(model).importance()["term"].tolist()[:2]
+    ['x0', 'x1 × x2']
+    """
+    subject = subject_of(model, background, sample_weight)
+    if not 0 <= output < (q := subject.expansion.coef.shape[1]):
+        raise ValueError(f"output={output}: this model has {q} outputs, numbered from 0")
+    return Anova(model, subject, output)
+
+
+@dataclass(frozen=True, eq=False)
+class Anova:
+    """Effects of a fitted function and their shares of its variance; see ``decompose``. Computed when asked for."""
+
+    model: Any
+    subject: Subject
+    output: int
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return self.subject.columns.names
+
+    @property
+    def order(self) -> int:
+        """Of the largest interaction that the function can have."""
+        return self.subject.order
+
+    @property
+    def mean(self) -> float:
+        """Of the function over the background."""
+        return float(self.subject.base_value[self.output])
+
+    @property
+    def variance(self) -> float:
+        """Of the function over the background."""
+        return float(self._variances.by_order.sum())
+
+    def sobol(self) -> pd.DataFrame:
+        """One row per feature: the share of the variance of its own effect, and of all effects it takes part in."""
+        first, total = self._share(self._variances.mains), self._share(self._variances.totals)
+        return pd.DataFrame({"feature": self.features, "first_order": first, "total": total})
+
+    def importance(self) -> pd.DataFrame:
+        """One row per single feature and pair: term, order, variance_share; largest first.
+
+        Pairs with a feature that the model does not use are left out.
+        """
+        mains, pairs = self._share(self._variances.mains), self._share(self._variances.pairs)
+        terms = [(name, 1, share) for name, share in zip(self.features, mains, strict=True)]
+        if self.order > 1:
+            used = combinations(self.subject.active, 2)
+            terms += [(term(self.features[j], self.features[k]), 2, pairs[j, k]) for j, k in used]
+        table = pd.DataFrame(terms, columns=["term", "order", "variance_share"])
+        return table.sort_values("variance_share", ascending=False, kind="stable", ignore_index=True)
+
+    def interactions(self) -> pd.DataFrame:
+        """One row per pair: feature_1, feature_2, variance_share of what they do together."""
+        first, second = np.triu_indices(len(self.features), k=1)
+        names = np.array(self.features, dtype=object)
+        shares = self._share(self._variances.pairs[first, second])
+        return pd.DataFrame({"feature_1": names[first], "feature_2": names[second], "variance_share": shares})
+
+    def orders(self) -> pd.DataFrame:
+        """One row per order of interaction: order, variance_share."""
+        shares = self._share(self._variances.by_order)
+        return pd.DataFrame({"order": np.arange(1, len(shares) + 1), "variance_share": shares})
+
+    def effect(self, *features: str | int, points: Sequence[Any] | None = None, band: bool = True) -> Effect:
+        """The effect of one feature, or of several beyond what fewer of them do, on a grid of their values.
+
+        points holds, for every feature, the values at which to take it (codes for categories); None: a grid over the
+        background. The band needs the n x n kernel matrix of the training rows; without it sd is None.
+        """
+        S = self._set(features)
+        if points is not None and len(points) != len(S):
+            raise ValueError(f"points: one sequence of values is needed for each of the {len(S)} features")
+        size = GRID_SIZES[min(len(S), len(GRID_SIZES)) - 1]
+        axes = tuple(self._axis(j, size if points is None else points[place]) for place, j in enumerate(S))
+        grid = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1)
+        values, sd = self._at(S, grid.reshape(-1, len(S)), band)
+        shape = grid.shape[:-1]
+        share = float(self._share(self._variance_of(S)))
+        return Effect(axes, values.reshape(shape), None if sd is None else sd.reshape(shape), share)
+
+    def evaluate(self, X: Any, *features: str | int) -> Floats:
+        """f_S (n,) at the rows of a table like the training table, S the set of these features."""
+        S = self._set(features)
+        return self._at(S, encoded(self.model, X)[:, S], band=False)[0]
+
+    def evaluate_orders(self, X: Any) -> Floats:
+        """(n, d+1) at the rows of a table: the mean, then the sum of all effects of order 1, 2, ..., d.
+
+        The rows of the result add up to the prediction.
+        """
+        rows, anchors = encoded(self.model, X), self.subject.expansion.anchors
+        parts = np.empty((len(rows), self.order + 1))
+        for block in row_blocks(len(rows), len(anchors) * (self.order + 1)):
+            parts[block] = self._orders_at(rows[block])
+        parts[:, 0] += self.subject.expansion.offset[self.output]
+        return parts
+
+    def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
+        """Shares of the variance, feature by feature: by itself, and in interactions."""
+        from salsa.explain.displays import ImportanceDisplay
+
+        return ImportanceDisplay.from_anova(self).plot(ax, most)
+
+    @property
+    def _coef(self) -> Floats:
+        return np.ascontiguousarray(self.subject.expansion.coef[:, self.output])
+
+    def _set(self, features: Sequence[str | int]) -> list[int]:
+        """The numbers of these features, checked."""
+        S = [self.subject.index(feature) for feature in features]
+        if not S or len(set(S)) < len(S):
+            raise ValueError(f"an effect has one or more features, all different, not {features!r}")
+        return S
+
+    def _share(self, variance: Any) -> Any:
+        """Of the whole variance; zero where that is nothing but rounding."""
+        rounding = (ROUNDING * max(abs(self.mean), float(np.abs(self.subject.expansion.offset[self.output])))) ** 2
+        return variance / self.variance if self.variance > rounding else 0.0 * variance
+
+    def _axis(self, j: int, points: int | Any) -> Axis:
+        """So many points of feature j over the background, or these."""
+        return make_axis(self.features[j], lambda p: self.subject.labels(j, p), self.subject.background[j], points)
+
+    def _at(self, S: list[int], rows: Floats, band: bool) -> tuple[Floats, Floats | None]:
+        """f_S and its posterior standard deviation (m,) at values (m, |S|) of its features."""
+        values, sd = np.empty(len(rows)), np.empty(len(rows)) if band else None
+        r_S = self.subject.outside(S)
+        for block in row_blocks(len(rows), len(r_S)):
+            k = r_S * reduce(np.multiply, [self.subject.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)])
+            values[block] = k @ self._coef
+            if sd is not None:
+                sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
+        return values, sd
+
+    def _prior(self, S: list[int], rows: Floats) -> Floats:
+        """What the effect makes of the kernel in both arguments (m,): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
+        a, prior = self.subject.kernel.relevance, np.ones(len(rows))
+        for j, x in zip(S, rows.T, strict=True):
+            prior *= a[j] - 2.0 * self._mean_at(j, x) + self._mean_twice[j]
+        return prior * outside(self._mean_twice, self.subject.weights, S)
+
+    def _mean_at(self, j: int, x: Floats) -> Floats:
+        """a_j q_j(x) (m,): the mean of a_j k_j(X, x) over the background."""
+        kernel, (points, weights) = self.subject.kernel, self.subject.background[j]
+        mean: Floats = kernel.relevance[j] * kernel.of_feature(j).product(x[:, None], points[:, None], weights)
+        return mean
+
+    @cached_property
+    def _mean_twice(self) -> Floats:
+        """a_j q_j (D,): the mean of a_j k_j(X, X') over two draws from the background."""
+        backgrounds = enumerate(self.subject.background)
+        return np.array([self._mean_at(j, points) @ weights for j, (points, weights) in backgrounds])
+
+    def _orders_at(self, rows: Floats) -> Floats:
+        """Sums of all effects of order 0..d (m, d+1), without the offset.
+
+        E_s[a], of s centred factors and a means, becomes E_s[a] + q E_s[a-1] + c E_{s-1}[a] with every feature.
+        """
+        d, v = self.order, self.subject.weights
+        E = [np.zeros((d - s + 1, len(rows), len(self._coef))) for s in range(d + 1)]
+        E[0][0] = 1.0
+        for place, j in enumerate(self.subject.active):
+            q, c = self.subject.means[:, j], self.subject.centred(j, rows[:, j])
+            for s in range(min(place + 1, d), -1, -1):
+                E[s][1:] += q * E[s][:-1]
+                if s:
+                    E[s] += c * E[s - 1][:-1]
+        return np.stack([np.tensordot(v[s : d + 1], E[s], axes=1) @ self._coef for s in range(d + 1)], axis=1)
+
+    @cached_property
+    def _roots(self) -> dict[int, Floats]:
+        return variance_roots(self.subject)
+
+    @cached_property
+    def _variances(self) -> Variances:
+        with threadpool_limits(1, user_api="blas"):  # whose last bits depend on its threads
+            variances = effect_variances(self.subject, self._coef, self._roots)
+        variances.check_rounding()
+        return variances
+
+    def _variance_of(self, S: list[int]) -> float:
+        if len(S) == 1:
+            return float(self._variances.mains[S[0]])
+        if len(S) == 2:
+            return float(self._variances.pairs[S[0], S[1]])
+        return variance_of_set(self.subject, self._coef, self._roots, S)
+
+
+def term(*names: str) -> str:
+    """What an effect is called."""
+    return " × ".join(names)

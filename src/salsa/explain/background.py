@@ -1,0 +1,147 @@
+"""What explanations compare with: the product of the marginals of a table, missing values included."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from salsa.columns import Columns
+from salsa.expansion import KernelExpansion
+from salsa.kernels import AdditiveKernel, Distribution, Floats, distribution_of, elementary_symmetric, marginal_of
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """The function to explain, its columns and the background: all that explanations read of a model."""
+
+    expansion: KernelExpansion
+    columns: Columns
+    background: tuple[Distribution, ...]
+
+    @property
+    def kernel(self) -> AdditiveKernel:
+        return self.expansion.kernel
+
+    @cached_property
+    def weights(self) -> Floats:
+        """v (d+1,): the kernel is sum_m v_m e_m."""
+        return self.kernel.order_weights * self.kernel.normaliser
+
+    @cached_property
+    def means(self) -> Floats:
+        """a_j q_j(i) (r, D): what is left of base kernel j with anchor i on average over the background."""
+        return self.kernel.means(self.expansion.anchors, self.background)
+
+    @cached_property
+    def base_value(self) -> Floats:
+        """(q,): the mean of f over the background."""
+        return self.expansion.offset + symmetric_sum(self.means.T, self.weights) @ self.expansion.coef
+
+    @cached_property
+    def active(self) -> list[int]:
+        """The features that the function uses."""
+        return np.flatnonzero(self.kernel.relevance).tolist()
+
+    @property
+    def order(self) -> int:
+        """Of the largest interaction that the function can have."""
+        return min(self.kernel.order, len(self.active))
+
+    def centred(self, j: int, points: Floats) -> Floats:
+        """a_j c_j(x; i) (P, r)."""
+        anchors = self.expansion.anchors[:, [j]]
+        values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
+        values -= self.means[:, j]
+        return values
+
+    def outside(self, S: Sequence[int]) -> Floats:
+        """r_S(i) (r,)."""
+        return outside(self.means.T, self.weights, S)
+
+    def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
+        """f_j (P,) of the function with these coefficients; no block of the kernel is formed."""
+        u, anchors = coef * self.outside([j]), self.expansion.anchors[:, [j]]
+        product = self.kernel.of_feature(j).product(points[:, None], anchors, u)
+        effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
+        return effect
+
+    def index(self, feature: str | int) -> int:
+        """The number of a column, given by name or number."""
+        names = self.columns.names
+        if isinstance(feature, str):
+            if feature in names:
+                return names.index(feature)
+            near = get_close_matches(feature, names, n=1)
+            raise ValueError(f"there is no feature {feature!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        if not -len(names) <= feature < len(names):
+            raise ValueError(f"there is no feature {feature}: they are numbered from 0 to {len(names) - 1}")
+        return int(feature) % len(names)
+
+    def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
+        """What the codes of a category stand for; None for numbers."""
+        levels = self.columns.levels[j]
+        if levels is None:
+            return None
+        return tuple(MISSING if np.isnan(code) else str(levels[int(code)]) for code in points)
+
+    def frame(self, rows: Floats) -> pd.DataFrame:
+        """Encoded rows (n, D) with the labels of categories instead of codes."""
+        labels = [self.labels(j, x) for j, x in enumerate(rows.T)]
+        values = [x if names is None else list(names) for x, names in zip(rows.T, labels, strict=True)]
+        return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.names), axis=1)
+
+
+def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
+    """The model's function with the training table, or another, as its background."""
+    if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
+        advice = "a fitted SalsaRegressor is needed; of a pipeline, its last step, with tables as that step sees them"
+        raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
+    check_is_fitted(model)
+    if background is None:
+        if sample_weight is not None:
+            raise ValueError("sample_weight belongs to the rows of background: give both")
+        return Subject(model.expansion_, model.columns_, model.expansion_.background)
+    rows = encoded(model, background)
+    weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    rows, weight = rows[weight > 0], weight[weight > 0]
+    return Subject(model.expansion_, model.columns_, tuple(marginal_of(x, weight) for x in rows.T))
+
+
+def encoded(model: Any, X: Any) -> Floats:
+    """A table with the columns of the training table as floats (n, D)."""
+    validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
+    rows: Floats = model.columns_.encode(X)
+    return rows
+
+
+def symmetric_sum(s: Floats, weights: Floats) -> Floats:
+    """sum_m weights_m e_m (...) of the D arrays s (D, ...)."""
+    if len(weights) == 0:
+        return np.zeros(s.shape[1:])
+    total: Floats = np.tensordot(weights, elementary_symmetric(s, len(weights) - 1), axes=1)
+    return total
+
+
+def outside(s: Floats, weights: Floats, features: Sequence[int]) -> Floats:
+    """r_S = sum_m weights_m e_{m-|S|} (...) over the features not in S, of s (D, ...)."""
+    return symmetric_sum(np.delete(s, features, axis=0), weights[len(features) :])
+
+
+def thinned(marginal: Distribution, limit: int | None) -> Distribution:
+    """The same distribution by at most `limit` points besides the missing value; None: as it is."""
+    points, weights = marginal
+    observed = ~np.isnan(points)
+    if limit is None or observed.sum() <= limit:
+        return marginal
+    fewer = distribution_of(points[observed], weights[observed], limit)
+    shares = np.append(weights[observed].sum() * fewer.weights, weights[~observed])
+    return Distribution(np.append(fewer.points, points[~observed]), shares)

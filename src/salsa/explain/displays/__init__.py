@@ -1,0 +1,15 @@
+"""Pictures of a fitted model: each holds numbers, and draws them by ``plot(ax=None)``. matplotlib waits until then."""
+
+from salsa.explain.displays.effect import EffectDisplay
+from salsa.explain.displays.predictions import CalibrationDisplay, PredictionDisplay
+from salsa.explain.displays.variance import ImportanceDisplay, InteractionsDisplay
+from salsa.explain.displays.waterfall import WaterfallDisplay
+
+__all__ = [
+    "CalibrationDisplay",
+    "EffectDisplay",
+    "ImportanceDisplay",
+    "InteractionsDisplay",
+    "PredictionDisplay",
+    "WaterfallDisplay",
+]

@@ -1,0 +1,141 @@
+"""Two features together: a surface, a line for every level, or a heat map."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salsa.explain.displays.drawing import BAND, FAINT, SIDES, TEXT, draw_rug, label, name_ticks, number, write_in_cells
+from salsa.explain.displays.scales import Scale, name_missing, number_scale, set_apart
+from salsa.explain.effects import Effect
+from salsa.kernels import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Normalize
+    from matplotlib.lines import Line2D
+
+DIVERGING = "RdBu_r"
+#: Lines of the same dashes are one dark, one light
+LINE_COLORS = ("#000000", "#08519c", "#54278f", "#00543c", "#f5b26b", "#56b4e9", "#d4b106", "#e8a3c8")
+LINE_STYLES = ("-", "--", ":", "-.") * 2
+LINE_MARKERS = "osD^vP*X"
+MOST_LINES = len(LINE_COLORS)
+BESIDE: dict[str, Any] = {
+    "frameon": False,
+    "loc": "upper left",
+    "bbox_to_anchor": (1.0, 1.0),
+    "fontsize": "small",
+    "title_fontsize": "small",
+}
+
+
+def draw_surface(ax: Axes, effect: Effect) -> None:
+    """Two numbers: filled contours with lines, dashed below zero, dotted where unsure; strips where one is missing."""
+    x, y = (number_scale(axis) for axis in effect.axes)
+    levels, norm = _levels(effect.values)
+    for (rows, x_edges), (columns, y_edges) in product(x.parts, y.parts):
+        cells = np.ix_(rows, columns)
+        Z, sd = effect.values[cells].T, None if effect.sd is None else effect.sd[cells].T
+        if min(Z.shape) > 1:
+            _draw_contours(ax, x.at, y.at, Z, sd, levels, norm)
+        else:
+            ax.pcolormesh(x_edges, y_edges, Z, norm=norm, cmap=DIVERGING)
+    for side, scale, axis in zip(SIDES, (x, y), effect.axes, strict=True):
+        draw_rug(ax, side, axis.rug)
+        if scale.missing is not None:
+            set_apart(ax, side, scale)
+            name_missing(ax, side, scale)
+    ax.set(xlabel=label(effect.features[0]), ylabel=label(effect.features[1]))
+    _draw_colorbar(ax, norm, _effect_name(effect, "dotted"))
+
+
+def draw_lines(ax: Axes, effect: Effect) -> None:
+    """A category and a number: a line for every level, or for those of the largest spread; thin where unsure."""
+    flipped = effect.axes[0].labels is None
+    quantity, category = effect.axes if flipped else effect.axes[::-1]
+    values, sure = (part.T if flipped else part for part in (effect.values, _sure(effect)))
+    scale, names = number_scale(quantity), category.labels or ()
+    shown = np.sort(np.argsort(-np.ptp(values, axis=1), kind="stable")[:MOST_LINES])
+    ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
+    styles = zip(LINE_COLORS, LINE_STYLES, LINE_MARKERS, strict=True)
+    lines = [_draw_line(ax, scale, values[k], sure[k], *style) for k, style in zip(shown, styles, strict=False)]
+    if scale.missing is not None:
+        set_apart(ax, "x", scale)
+        name_missing(ax, "x", scale, values[shown, scale.missing])
+    draw_rug(ax, "x", quantity.rug)
+    ax.set(xlabel=label(quantity.name), ylabel=_effect_name(effect, "thin"))
+    ax.spines[["top", "right"]].set_visible(False)
+    some = f"\n{len(shown)} of {len(names)} levels,\nof largest spread" if len(shown) < len(names) else ""
+    legend = [f" {label(names[level])}" for level in shown]  # a name with a leading underscore would be left out
+    ax.legend(lines, legend, title=label(category.name) + some, **BESIDE)
+
+
+def _draw_line(ax: Axes, scale: Scale, y: Floats, sure: Any, color: str, style: str, marker: str) -> Line2D:
+    """Thin where it is unsure; the missing value, or a single one, as a marker, hollow where that is."""
+    ax.plot(scale.at, y[scale.observed], color=color, ls=style, lw=0.9)
+    thick = np.where(sure, y, np.nan)[scale.observed]
+    line = ax.plot(scale.at, thick, color=color, ls=style, lw=2.0)[0]
+    dots = [] if len(scale.at) > 1 else [(x, place) for x, place in zip(scale.at, scale.observed, strict=True)]
+    for x, place in [*dots, *([] if scale.missing is None else [(scale.beyond, scale.missing)])]:
+        ax.plot(x, y[place], marker, color=color, ms=6, mfc=color if sure[place] else "white")
+        line.set(marker=marker, markevery=[])
+    return line
+
+
+def draw_heat_map(ax: Axes, effect: Effect) -> None:
+    """Two categories: a cell with its number for every pair of levels, in brackets where unsure."""
+    values, (first, second) = effect.values, effect.axes
+    _, norm = _levels(values)
+    rows, columns = values.shape
+    ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, values, norm=norm, cmap=DIVERGING)
+    ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xlabel=label(second.name), ylabel=label(first.name))
+    texts = [
+        number(v, 2) if sure else f"({number(v, 2)})" for v, sure in zip(values.flat, _sure(effect).flat, strict=True)
+    ]
+    write_in_cells(ax, np.array(texts, dtype=object).reshape(rows, columns), np.abs(norm(values) - 0.5) > 0.33)
+    name_ticks(ax, "x", [label(level) for level in second.labels or ()])
+    name_ticks(ax, "y", [label(level) for level in first.labels or ()])
+    _draw_colorbar(ax, norm, _effect_name(effect, "in brackets"))
+
+
+def _sure(effect: Effect) -> NDArray[np.bool_]:
+    """Where the effect is farther from zero than its band is wide; all of it where there is no band."""
+    sure: NDArray[np.bool_] = np.abs(effect.values) >= BAND * (0.0 if effect.sd is None else effect.sd)
+    return sure
+
+
+def _effect_name(effect: Effect, unsure: str) -> str:
+    return "effect" if effect.sd is None else f"effect\n({unsure}: within {BAND:.0f} sd of zero)"
+
+
+def _draw_contours(
+    ax: Axes, x: Floats, y: Floats, Z: Floats, sd: Floats | None, levels: Floats, norm: Normalize
+) -> None:
+    ax.contourf(x, y, Z, levels, cmap=DIVERGING, norm=norm)
+    if sd is not None and (unsure := np.abs(Z) - BAND * sd).min() < 0:
+        dots = ax.contourf(x, y, unsure, [2 * unsure.min(), 0.0], colors="none", hatches=[".."])
+        dots.set(edgecolor="0.5", linewidth=0.0)
+    inside = levels[(levels > Z.min()) & (levels < Z.max())]
+    if len(inside):
+        lines = ax.contour(x, y, Z, inside, colors=TEXT, linewidths=0.7)
+        ax.clabel(lines, fmt=number, fontsize=7)
+
+
+def _levels(values: Floats) -> tuple[Floats, Normalize]:
+    """Round levels from below all values to above them, symmetric about zero, and colours that are."""
+    from matplotlib.colors import Normalize
+    from matplotlib.ticker import MaxNLocator
+
+    size = float(np.abs(values).max()) or 1.0
+    levels = np.asarray(MaxNLocator(11, steps=[1, 2, 2.5, 5, 10]).tick_values(-size, size))
+    return levels, Normalize(levels[0], levels[-1])
+
+
+def _draw_colorbar(ax: Axes, norm: Normalize, text: str) -> None:
+    from matplotlib.cm import ScalarMappable
+
+    ax.figure.colorbar(ScalarMappable(norm, DIVERGING), ax=ax, label=text)

@@ -1,0 +1,173 @@
+"""How good predictions are, and whether their intervals keep what they promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import binom, norm
+from sklearn.metrics import r2_score
+from sklearn.utils import check_array
+from sklearn.utils.validation import _check_sample_weight
+
+from salsa.explain.displays.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
+from salsa.kernels import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MANY_POINTS = 5000
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictionDisplay:
+    """Predicted against observed values of one output."""
+
+    observed: Floats  # (n,)
+    predicted: Floats  # (n,)
+    weight: Floats  # (n,)
+    left_out: bool  # training rows, each by the model without it; False: rows given
+
+    @classmethod
+    def from_model(
+        cls, model: Any, X: Any = None, y: Any = None, sample_weight: Any = None, *, output: int = 0
+    ) -> PredictionDisplay:
+        """For rows X with targets y; without them, for each training row by the model without that row."""
+        if X is None and y is None and sample_weight is None:
+            left_out = model.leave_one_out()
+            column = _column(left_out.target, output)
+            return cls(left_out.target[:, column], left_out.prediction[:, column], left_out.weight, left_out=True)
+        Y, weight = _targets(X, y, sample_weight)
+        prediction = _same_outputs(_by_output(model.predict(X)), Y)
+        column = _column(Y, output)
+        return cls(Y[:, column], prediction[:, column], weight, left_out=False)
+
+    @property
+    def r2(self) -> float:
+        """Share of the observed variance that predictions explain; NaN where there is none."""
+        if np.ptp(self.observed) == 0.0:
+            return float("nan")
+        unit = np.abs(self.observed).max()  # squares of 1e-200 are zero
+        return float(r2_score(self.observed / unit, self.predicted / unit, sample_weight=self.weight))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Points about the line of perfect predictions; hexagons, the darker the more rows, for more than 5000."""
+        ax = axes_or_new(ax, 4.4, 4.2)
+        if len(self.observed) > MANY_POINTS:
+            self._draw_hexagons(ax)
+        else:
+            ax.plot(self.observed, self.predicted, "o", color=DARK, ms=4, mew=0.0, alpha=0.45)
+        low, high = _range(np.r_[self.observed, self.predicted])
+        ax.plot([low, high], [low, high], color=LINE, lw=1.0, ls="--")
+        ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="observed", ylabel="predicted")
+        rows = f"{len(self.observed)} rows{', leave-one-out' if self.left_out else ''}"
+        ax.set_title(rows if np.isnan(self.r2) else f"{rows}: R² = {number(self.r2, 3)}", fontsize="medium")
+        return ax
+
+    def _draw_hexagons(self, ax: Axes) -> None:
+        cells = ax.hexbin(
+            self.observed,
+            self.predicted,
+            C=self.weight,
+            reduce_C_function=np.sum,
+            gridsize=50,
+            bins="log",
+            cmap="Blues",
+        )
+        ax.figure.colorbar(cells, ax=ax, label="rows", shrink=0.8)
+
+
+@dataclass(frozen=True, eq=False)
+class CalibrationDisplay:
+    """How often intervals hold the observation, against how often they promise to.
+
+    Training rows are each predicted without themselves, with intervals of normal quantiles times the predictive
+    standard deviation: the Gaussian-process reading. Rows given are checked with the intervals of
+    ``predict_interval``, the jackknife+, which do not rely on that reading. Weighted rows count by their weight.
+    """
+
+    nominal: Floats  # (L,) promised
+    actual: Floats  # (L,) kept
+    rows: float  # (sum of weights)^2 / sum of squared weights: as many equal rows vary as much
+    left_out: bool  # training rows, each by the model without it; False: rows given
+
+    @classmethod
+    def from_model(
+        cls, model: Any, X: Any = None, y: Any = None, sample_weight: Any = None, *, output: int = 0
+    ) -> CalibrationDisplay:
+        """For rows X with targets y; without them, for each training row by the model without that row."""
+        if X is None and y is None and sample_weight is None:
+            left_out = model.leave_one_out()
+            column = _column(left_out.target, output)
+            target, prediction, sd = (part[:, column] for part in (left_out.target, left_out.prediction, left_out.sd))
+            nominal = np.arange(1, 100) / 100
+            reach = norm.ppf((1 + nominal[:, None]) / 2) * sd
+            return cls._from_hits(nominal, np.abs(target - prediction) <= reach, left_out.weight, left_out=True)
+        Y, weight = _targets(X, y, sample_weight)
+        ends = np.stack([model.predict_interval(X, level) for level in LEVELS]).reshape(len(LEVELS), len(X), -1, 2)
+        column = _column(_same_outputs(ends[0, :, :, 0], Y), output)
+        low, high = ends[:, :, column, 0], ends[:, :, column, 1]
+        hits = (low <= Y[:, column]) & (Y[:, column] <= high)
+        return cls._from_hits(np.array(LEVELS), hits, weight, left_out=False)
+
+    @classmethod
+    def _from_hits(cls, nominal: Floats, hits: Any, weight: Floats, left_out: bool) -> CalibrationDisplay:
+        """From whether the interval of each level (L, n) holds the observation."""
+        return cls(nominal, hits @ weight / weight.sum(), float(weight.sum() ** 2 / (weight @ weight)), left_out)
+
+    def band(self, probability: float = 0.95) -> tuple[Floats, Floats]:
+        """Between which shares (L,) kept promises stay with this probability, by chance among so many rows."""
+        rows = max(round(self.rows), 1)
+        low, high = binom.interval(probability, rows, self.nominal)
+        return np.asarray(low) / rows, np.asarray(high) / rows
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """On the diagonal promises are kept; the band about it is chance."""
+        ax = axes_or_new(ax, 4.4, 4.2)
+        ax.fill_between(self.nominal, *self.band(), color=FAINT, alpha=0.5, lw=0, label="within chance (95 %)")
+        ax.plot([0, 1], [0, 1], color=LINE, lw=1.0, ls="--")
+        ax.plot(self.nominal, self.actual, "-" if self.left_out else "o-", color=DARK, lw=1.8, ms=5)
+        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="promised coverage", ylabel="share of rows covered")
+        percent_axis(ax, "x")
+        percent_axis(ax, "y")
+        title = "leave-one-out, normal quantiles" if self.left_out else "jackknife+ intervals"
+        ax.set_title(title, fontsize="medium")
+        ax.legend(frameon=False, loc="lower right", fontsize="small")
+        return ax
+
+
+def _by_output(values: Any) -> Floats:
+    """(n, q), whatever q."""
+    return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+
+
+def _targets(X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats]:
+    """Of the rows given: targets (n, q) and weights (n,)."""
+    if X is None or y is None:
+        raise ValueError("X, y and their weights belong together: give X and y, or nothing for the training rows")
+    Y = _by_output(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
+    weight: Floats = _check_sample_weight(sample_weight, Y, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
+    return Y, weight
+
+
+def _same_outputs(prediction: Floats, Y: Floats) -> Floats:
+    if prediction.shape != Y.shape:
+        raise ValueError(f"y has the shape {Y.shape}, but predictions for X have {prediction.shape}")
+    return prediction
+
+
+def _column(Y: Floats, output: int) -> int:
+    if not 0 <= output < Y.shape[1]:
+        raise ValueError(f"output={output}: there are {Y.shape[1]} outputs, numbered from 0")
+    return output
+
+
+def _range(values: Floats) -> tuple[float, float]:
+    """Of all values, with a margin."""
+    low, high = float(values.min()), float(values.max())
+    margin = 0.04 * ((high - low) or abs(high) or 1.0)
+    return low - margin, high + margin

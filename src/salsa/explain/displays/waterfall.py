@@ -1,0 +1,101 @@
+"""One prediction, from the mean of all to itself, feature by feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from salsa.explain.background import MISSING
+from salsa.explain.displays.drawing import (
+    DARK,
+    LIGHT,
+    LINE,
+    TEXT,
+    axes_or_new,
+    label,
+    name_ticks,
+    number,
+    others_name,
+    signed,
+    strongest,
+    write_beside,
+)
+from salsa.kernels import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from salsa.explain.shapley import Shapley
+
+LONGEST_VALUE = 18
+
+
+@dataclass(frozen=True, eq=False)
+class WaterfallDisplay:
+    """What each feature adds to one prediction beyond the mean prediction: its Shapley values."""
+
+    features: tuple[str, ...]
+    values: tuple[str | float, ...]  # of the features: label, number or NaN
+    contributions: Floats  # (D,)
+    base_value: float
+
+    @classmethod
+    def from_shapley(cls, shapley: Shapley, row: int = 0, output: int = 0) -> WaterfallDisplay:
+        """Of one of the explained rows, and one output."""
+        n, _, q = shapley.all_values.shape
+        if not -n <= row < n:
+            raise ValueError(f"row={row}: {n} rows were explained, numbered from 0")
+        if not 0 <= output < q:
+            raise ValueError(f"output={output}: there are {q} outputs, numbered from 0")
+        values = tuple(shapley.subject.frame(shapley.rows[[row]]).iloc[0].tolist())
+        base = float(shapley.subject.base_value[output])
+        return cls(shapley.features, values, shapley.all_values[row, :, output], base)
+
+    @property
+    def prediction(self) -> float:
+        return self.base_value + float(self.contributions.sum())
+
+    def steps(self, most: int) -> tuple[list[str], Floats]:
+        """Names and sizes of the `most` largest contributions, and of all others together unless they are nothing."""
+        shown = strongest(self.contributions, most)
+        others = np.setdiff1d(np.arange(len(self.features)), shown)
+        names, sizes = [self._name(j) for j in shown], self.contributions[shown]
+        if not self.contributions[others].any():
+            return names, sizes
+        return [*names, others_name(len(others))], np.append(sizes, self.contributions[others].sum())
+
+    def plot(self, ax: Axes | None = None, most: int = 10) -> Axes:
+        """Arrows from the mean prediction at the top to this one at the bottom, the largest first."""
+        names, sizes = self.steps(most)
+        rows = len(names) + 2
+        ax = axes_or_new(ax, 6.0, 0.8 + 0.32 * rows)
+        levels = self.base_value + np.r_[0.0, np.cumsum(sizes)]  # where every row ends
+        ax.vlines(levels, np.arange(rows - 1), np.arange(1, rows), color=LINE, lw=0.7)
+        ax.plot([self.base_value, self.prediction], [0, rows - 1], "D", color=TEXT, ms=6)
+        self._draw_arrows(ax, levels)
+        texts = [number(self.base_value), *map(signed, sizes), number(self.prediction)]
+        ends = [self.base_value, *np.maximum(levels[:-1], levels[1:]), self.prediction]
+        write_beside(ax, texts, ends, size=name_ticks(ax, "y", ["mean prediction", *names, "this prediction"]))
+        ax.set(ylim=(rows - 0.4, -0.6), xlabel="prediction")
+        ax.margins(x=0.1)
+        ax.spines[["top", "right", "left"]].set_visible(False)
+        return ax
+
+    def _draw_arrows(self, ax: Axes, levels: Floats) -> None:
+        """A dark arrow to the right for what adds, a light one to the left for what takes away."""
+        from matplotlib.patches import Polygon
+
+        tip = 0.02 * np.ptp(levels)
+        for row, (start, end) in enumerate(pairwise(levels), start=1):
+            neck = end - np.sign(end - start) * min(tip, abs(end - start))
+            corners = [(start, -0.32), (neck, -0.32), (end, 0.0), (neck, 0.32), (start, 0.32)]
+            color = DARK if end >= start else LIGHT
+            ax.add_patch(Polygon([(x, row + y) for x, y in corners], facecolor=color, edgecolor=TEXT, lw=0.5))
+
+    def _name(self, j: int) -> str:
+        value = self.values[j]
+        text = value if isinstance(value, str) else MISSING if np.isnan(value) else number(value)
+        return f"{label(self.features[j])} = {label(text, LONGEST_VALUE)}"

@@ -1,0 +1,66 @@
+// The effect of one feature: a curve with its band, or dots with error bars for categories.
+
+const MOST_LEVELS = 30;
+
+function effectChart(width, effect, readout) {
+  if (effect.axes.length === 2) return heatMap(width, effect, readout);
+  return effect.axes[0].labels ? levelChart(width, effect) : curveChart(width, effect, readout);
+}
+
+function describeEffect({ term, share }) {
+  return `Effect of ${term}, ${percent(share)} of the variance`;
+}
+
+function curveChart(width, effect, readout) {
+  const [axis] = effect.axes;
+  const height = 320;
+  const reach = effect.values.map((_, i) => 2 * (effect.sd ? effect.sd[i] : 0));
+  const [low, high] = padded([0, ...effect.values.flatMap((value, i) => [value - reach[i], value + reach[i]])]);
+  const upright = fittingTicks(low, high, height - 80, true);
+  const apart = axis.points.at(-1) === null ? 62 : 0; // a place of its own for missing values
+  const left = 14 + widest(upright.map((mark) => mark.label));
+  const box = { left, right: width - 12 - apart, top: 26, bottom: height - 50 };
+  const finite = axis.points.map((value, i) => [value, i]).filter(([value]) => value !== null);
+  const values = finite.map(([value]) => value);
+  const [first, last] = values.length > 1 ? [values[0], values.at(-1)] : padded(values);
+  const [x, y] = [scale([first, last], [box.left, box.right]), scale([low, high], [box.bottom, box.top])];
+  const upper = finite.map(([value, i]) => [x(value), y(effect.values[i] + reach[i])]);
+  const lower = finite.map(([value, i]) => [x(value), y(effect.values[i] - reach[i])]);
+  const chart = canvas(width, height, describeEffect(effect),
+    bottomAxis(fittingTicks(first, last, box.right - box.left), x, box, axis.name),
+    leftAxis(upright, y, { ...box, right: width - 12 }, "effect on the prediction"),
+    line(box.left, y(0), width - 12, y(0), "zero"),
+    effect.sd && svg("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
+    svg("path", { class: "curve", d: path(finite.map(([value, i]) => [x(value), y(effect.values[i])])) }),
+    svg("path", { class: "rug", d: axis.rug.map((value) => `M${x(value).toFixed(1)} ${box.bottom}v-9`).join("") }),
+    apart > 0 && missingDot(width - 12 - apart / 2, y, box, effect, reach));
+  const spread = (i) => (reach[i] > 0 ? ` ± ${number(reach[i], 2)}` : "");
+  const words = (i) => `${axis.name} = ${pointName(axis, i)}: ${signed(effect.values[i])}${spread(i)}`;
+  const places = axis.points.map((value) => (value === null ? width - 12 - apart / 2 : x(value)));
+  const frame = (i) => [places[i], box.top, 0, box.bottom - box.top];
+  explore(chart, places.length, 1, (px) => [nearest(places, px), 0], frame, words, readout);
+  return chart;
+}
+
+function missingDot(x, y, box, effect, reach) {
+  const [value, spread] = [effect.values.at(-1), reach.at(-1)];
+  return svg("g", {}, line(x, y(value - spread), x, y(value + spread), "whisker strong"),
+    svg("circle", { cx: x, cy: y(value), r: 5, class: "dot strong" }),
+    text(x, box.bottom + 16, MISSING, { "text-anchor": "middle" }));
+}
+
+function pointName(axis, i) {
+  const value = axis.points[i];
+  if (axis.labels) return axis.labels[i];
+  return value === null ? MISSING : number(value);
+}
+
+function levelChart(width, effect) {
+  const [axis] = effect.axes;
+  const rows = axis.labels.map((name, i) => ({ name, value: effect.values[i], error: effect.sd?.[i], strong: true }));
+  const many = rows.length > MOST_LEVELS;
+  const largest = rows.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, MOST_LEVELS);
+  const shown = many ? largest : rows;
+  const left = many ? ` (the ${MOST_LEVELS} largest of ${rows.length} levels)` : "";
+  return dotChart(width, shown, { name: `effect on the prediction${left}`, describe: describeEffect(effect), zero: 0 });
+}

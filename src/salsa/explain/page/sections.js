@@ -1,0 +1,107 @@
+// The sections of the report, in order: each takes its part of the payload and gives its content.
+
+const MOST_BARS = 20;
+
+function fittedSection({ summary, facts, notes }) {
+  return [
+    paragraph(summary, { class: "lead" }),
+    el("dl", { class: "facts" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
+    notes.length ? el("ul", { class: "notes" }, notes.map((note) => el("li", {}, note))) : null,
+  ];
+}
+
+function qualitySection({ sentence, scores, search, scatters, reason }) {
+  const rows = scores.map(({ name, r2, error, strong }) => ({ name, value: r2, error, strong }));
+  const scoreWords = { name: "R²", describe: scoresInWords(scores), zero: 0, also: [1] };
+  const searchWords = { name: "error / variance", describe: search?.title };
+  return [
+    paragraph(sentence, { class: "lead" }),
+    rows.length ? figure("Share of the target's variance explained, R², with ± 2 standard errors",
+      (width) => dotChart(width, rows, scoreWords)) : null,
+    el("div", { class: "pair" },
+      scatters.map((part) => figure(part.title, (width) => scatterChart(width, part), part.note)),
+      search && figure(search.title, (width) => dotChart(width, search.rows, searchWords), search.note)),
+    reason && paragraph(reason, { class: "note" }),
+  ];
+}
+
+function scoresInWords(scores) {
+  const spread = (error) => (error ? ` ± ${number(error, 2)}` : "");
+  return scores.map(({ name, r2, error }) => `${name}: R² ${number(r2, 3)}${spread(error)}`).join("; ");
+}
+
+function importanceSection({ sentence, orders, features }, effects, effectsNote, table, panel) {
+  if (!orders.length) return [paragraph(sentence, { class: "lead" })];
+  const shown = features.slice(0, MOST_BARS);
+  const many = `The ${MOST_BARS} strongest of ${features.length} features; the table has all.`;
+  const more = features.length > shown.length ? many : null;
+  return [
+    paragraph(sentence, { class: "lead" }),
+    figure("Where the variance of the predictions comes from", (width) => shareBar(width, orders)),
+    legend(...orders.map(({ name, share, style }) => [style, `${name} ${percent(share)}`])),
+    figure("Features", (width) => importanceBars(width, shown), more),
+    legend(["first", "on its own"], ["second", "through interactions"]),
+    el("h3", {}, "Every effect"),
+    paragraph(effectsNote, { class: "note" }),
+    el("div", { class: "browser" }, table.node, panel.node),
+  ];
+}
+
+function interactionSection(part, choose) {
+  const { sentence, names, features, of, strongest } = part;
+  if (names.length < 2) return [paragraph(sentence)];
+  const readout = makeReadout("Point at a square, or use the arrow keys, to read its share of the variance.");
+  const caption = paragraph("", { class: "note" });
+  const draw = (width) => {
+    const { count } = shownInMatrix(width, names);
+    caption.textContent = count < of ? `The ${count} strongest of ${of} features are shown.` : "";
+    return matrixChart(width, part, readout, (i, k) => choose([features[i], features[k]]));
+  };
+  const matrix = figure("Percent of the variance, of pairs and (on the diagonal) of single features", draw);
+  return [
+    paragraph(sentence, { class: "lead" }),
+    el("div", { class: names.length > 14 ? "" : "sides" }, el("div", {}, matrix, readout, caption),
+      strongest.length ? pairList(part, choose) : null),
+  ];
+}
+
+function whatIfSection({ sentence, model }) {
+  return [paragraph(sentence), model ? whatIf(model) : null];
+}
+
+function calibrationSection({ sentence, note, curves }) {
+  const styles = ["strong", "warm"];
+  const drawn = curves.map((curve, i) => ({ ...curve, style: styles[i % styles.length] }));
+  return [
+    paragraph(sentence, { class: "lead" }),
+    curves.length ? figure("Intended and actual coverage", (width) => coverageChart(Math.min(width, 520), drawn)) : null,
+    curves.length ? legend(...drawn.map(({ name, style }) => [style, name])) : null,
+    curves.length ? paragraph(note, { class: "note" }) : null,
+  ];
+}
+
+function dataSection({ sentence, target, features }) {
+  const head = ["Feature", "Kind", "Range", "Missing", "Distribution"].map((title) => (
+    el("th", { scope: "col", class: title === "Missing" ? "number" : null }, title)));
+  return [
+    paragraph(sentence),
+    target && figure("Target", (width) => (
+      histogram(Math.min(width, 560), 170, target.counts, target, "Histogram of the target"))),
+    el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Features" },
+      el("table", { class: "data" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, features.map(dataRow)))),
+  ];
+}
+
+function dataRow({ name, kind, range, levels, missing, counts, used }) {
+  const words = levels ? levels.join(", ") : range.map((value) => number(value)).join(" – ");
+  return el("tr", {},
+    el("th", { scope: "row" }, el("span", { class: "cut", title: name }, name)),
+    el("td", {}, kind, used ? null : el("span", { class: "tag" }, "not used")),
+    el("td", {}, el("span", { class: "cut", title: words }, words)),
+    el("td", { class: "number" }, percent(missing)),
+    el("td", {}, histogram(110, 26, counts, null, `Distribution of ${name}`)));
+}
+
+function citeSection({ cite, method }) {
+  return [el("blockquote", {}, cite), method.map((words) => paragraph(words))].flat();
+}

@@ -1,0 +1,124 @@
+// What if: one control per feature; every change is answered by the stored model, here in the page.
+
+const FIRST_CONTROLS = 12;
+const MOST_STEPS = 200;
+
+function whatIf(stored) {
+  const model = decodeModel(stored);
+  const columns = model.features.map(() => null);
+  const row = new Float64Array(model.features.length);
+  const mean = predicted(model, model.features.map(({ background }) => background));
+  const output = el("output", { class: "prediction", "aria-live": "polite" });
+  const warning = paragraph("", { class: "note", hidden: true });
+  const holder = el("div", { class: "chart waterfall" });
+  let waiting = false;
+
+  function set(j, value) {
+    row[j] = value;
+    columns[j] = factors(model.features[j], value);
+  }
+
+  function refresh() {
+    waiting = false;
+    const prediction = predicted(model, columns);
+    const parts = contributions(model, columns);
+    output.textContent = number(prediction, 5);
+    output.dataset.value = prediction;
+    const beyond = stored.features.filter(({ low, high }, j) => row[j] < low || row[j] > high).map(({ name }) => name);
+    warning.hidden = beyond.length === 0;
+    warning.textContent = `Outside the range of the training data, so take care: ${beyond.join(", ")}.`;
+    const named = stored.features.map((feature, j) => (
+      { name: `${feature.name} = ${valueName(feature, row[j])}`, value: parts[j] }));
+    holder.dataset.contributions = JSON.stringify([...parts]);
+    holder.replaceChildren(waterfall(Math.max(280, Math.floor(holder.clientWidth)), named, mean, prediction));
+  }
+
+  function soon() {
+    if (!waiting) requestAnimationFrame(refresh);
+    waiting = true;
+  }
+
+  const controls = stored.features.map((feature, j) => control(feature, (value) => { set(j, value); soon(); }));
+  const start = (values) => {
+    values.forEach((value, j) => { set(j, value ?? NaN); controls[j].show(value ?? NaN); });
+    soon();
+  };
+  const examples = el("select", { "aria-label": "Start from", change: () => start(stored.examples[examples.value].values) },
+    stored.examples.map(({ name }, i) => el("option", { value: i }, name)));
+  start(stored.examples[0].values);
+  new ResizeObserver(soon).observe(holder);
+  window.salsaReport = { explain: (values) => explainRow(model, values), mean };
+
+  const nodes = controls.map(({ node }) => node);
+  const rest = nodes.slice(FIRST_CONTROLS);
+  return el("div", { class: "whatif" },
+    el("div", { class: "answer" }, el("div", { class: "headline" }, el("span", {}, "Prediction"), output), warning, holder),
+    el("div", { class: "controls" },
+      el("label", { class: "start" }, el("span", {}, "Start from"), examples),
+      nodes.slice(0, FIRST_CONTROLS),
+      rest.length ? el("details", {}, el("summary", {}, `${rest.length} more features, of less importance`), rest) : null));
+}
+
+// For the console, and for tests: prediction and contributions of any row of used features, null where missing.
+function explainRow(model, values) {
+  const columns = model.features.map((feature, j) => factors(feature, values[j] ?? NaN));
+  return { prediction: predicted(model, columns), contributions: [...contributions(model, columns)] };
+}
+
+function valueName(feature, value) {
+  if (Number.isNaN(value)) return MISSING;
+  if (feature.levels) return feature.levels[value] ?? number(value);
+  const apart = Math.log10(Math.abs(value) / (feature.high - feature.low)); // digits that all values have in common
+  return number(tidy(value, feature.high - feature.low), Math.min(15, Math.max(4, Math.ceil(apart || 0) + 3)));
+}
+
+function control(feature, change) {
+  return feature.levels ? levelControl(feature, change) : numberControl(feature, change);
+}
+
+function levelControl(feature, change) {
+  const options = feature.levels.map((name, code) => el("option", { value: code }, name));
+  if (feature.missing) options.push(el("option", { value: "" }, MISSING));
+  const chosen = () => (select.value === "" ? NaN : Number(select.value));
+  const select = el("select", { "aria-label": feature.name, change: () => change(chosen()) }, options);
+  const show = (value) => { select.value = Number.isNaN(value) ? "" : String(value); };
+  return { node: el("div", { class: "control" }, controlName(feature), select), show };
+}
+
+function controlName({ name }) {
+  return el("span", { class: "control-name", title: name }, name);
+}
+
+// The slider moves in equal steps over the range of the data; the box takes any number.
+function numberControl(feature, change) {
+  const { low, high, whole } = feature;
+  const steps = whole && high - low <= MOST_STEPS ? high - low : MOST_STEPS;
+  const range = { type: "range", min: 0, max: Math.max(steps, 1), step: 1, disabled: !(high > low) };
+  const slider = el("input", { ...range, "aria-label": feature.name });
+  const box = el("input", { type: "number", step: "any", "aria-label": `${feature.name}, as a number` });
+  const missing = feature.missing ? el("input", { type: "checkbox" }) : null;
+  let last = low;
+  const show = (value) => {
+    const absent = Number.isNaN(value);
+    last = absent ? last : value;
+    if (missing) missing.checked = absent;
+    box.value = absent ? "" : String(tidy(value, high - low));
+    slider.value = String(Math.round(((last - low) / (high - low || 1)) * steps));
+    slider.setAttribute("aria-valuetext", absent ? MISSING : number(value));
+  };
+  const set = (value) => { show(value); change(value); };
+  const slid = () => tidy(low + ((high - low) * Number(slider.value)) / steps, high - low);
+  slider.addEventListener("input", () => set(Math.min(high, Math.max(low, slid()))));
+  box.addEventListener("change", () => set(Number.isFinite(box.valueAsNumber) ? box.valueAsNumber : last));
+  missing?.addEventListener("change", () => set(missing.checked ? NaN : last));
+  const absence = missing && el("label", { class: "absent" }, missing, MISSING);
+  return { node: el("div", { class: "control" }, controlName(feature), slider, box, absence), show };
+}
+
+// Rounded to a few digits of the range of the data, so that what is shown is what is used.
+function tidy(value, span) {
+  if (!(span > 0)) return value;
+  const unit = Math.floor(Math.log10(span)) - 3;
+  const rounded = unit < 0 ? Math.round(value * 10 ** -unit) / 10 ** -unit : Math.round(value / 10 ** unit) * 10 ** unit;
+  return Number.isFinite(rounded) ? rounded : value;
+}

@@ -1,0 +1,95 @@
+"""A report of a fitted model: one HTML file that explains itself, works offline and lets its reader ask what if."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from salsa._version import __version__
+from salsa.explain.anova import Anova, decompose
+from salsa.explain.reporting.data import data_section
+from salsa.explain.reporting.effects import effect_list, effects_note, importance_section, interaction_section
+from salsa.explain.reporting.fitted import fitted_section
+from salsa.explain.reporting.quality import (
+    Given,
+    all_scores,
+    calibration_section,
+    evidence_of,
+    given_rows,
+    quality_section,
+)
+from salsa.explain.reporting.rendering import checked_path, render, write_whole
+from salsa.explain.reporting.whatif import what_if_section
+from salsa.explain.reporting.words import finite, plain
+
+CITATION = (
+    "Kirthevasan Kandasamy and Yaoliang Yu. Additive Approximations in High Dimensional Nonparametric Regression via"
+    " the SALSA. Proceedings of the 33rd International Conference on Machine Learning, 2016."
+)
+METHOD = (
+    "The model is kernel ridge regression with an additive kernel: a sum over features, pairs and larger groups of"
+    " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on rows"
+    " that were held out.",
+    "Effects and their shares of the variance are the functional ANOVA of the fitted function with every feature"
+    " distributed as in the training table, each by itself; contributions are the Shapley values of the same"
+    " comparison. All are closed forms: nothing was sampled. They describe the model, and the world only as far as"
+    " the model is right; they are not causes.",
+    "Leave-one-out predictions use the kernel and penalty that all rows chose. Bands are standard deviations of the"
+    " Gaussian process whose mean the model is. This page loads nothing and sends nothing.",
+)
+
+
+def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: int = 0) -> Path:
+    """Write a self-contained HTML report of a fitted model; gives its path.
+
+    Parameters
+    ----------
+    model : fitted SalsaRegressor.
+    path : where to write the file. It is written whole or not at all.
+    X : table like the training table, default=None
+        Rows to look at: the first of them are examples in the what-if panel.
+    y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Targets of the rows of X. With them the report says how good predictions and intervals are on these rows.
+    output : int, default=0
+        Which target to report on, of a model with many.
+    """
+    anova = decompose(model, output=output)
+    path, given = checked_path(path), given_rows(model, X, y, output)
+    write_whole(path, render(report_payload(model, anova, given)))
+    return path
+
+
+def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
+    """All that the page shows, as plain lists, texts and numbers."""
+    subject, output = anova.subject, anova.output
+    evidence, used = evidence_of(model, subject, given, output), _used(anova)
+    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.reason is None)
+    payload: dict[str, Any] = plain(
+        {
+            "title": given.title,
+            "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
+            "fitted": fitted_section(model, subject, used, given, scores, output),
+            "quality": quality_section(model, evidence, scores),
+            "importance": importance_section(anova, used),
+            "effects": effects,
+            "effectsNote": effects_note(effects),
+            "interactions": interaction_section(anova, used),
+            "whatIf": what_if_section(subject, used, given, output),
+            "calibration": calibration_section(model, given, evidence, output),
+            "data": data_section(subject, given.target, evidence.training),
+            "about": {"cite": CITATION, "method": METHOD},
+        }
+    )
+    return payload
+
+
+def _used(anova: Anova) -> list[int]:
+    """Features of positive relevance, strongest first."""
+    active = np.flatnonzero(anova.subject.kernel.relevance)
+    strength = finite(anova.sobol()["total"].to_numpy())[active]
+    order: list[int] = active[np.argsort(-strength, kind="stable")].tolist()
+    return order

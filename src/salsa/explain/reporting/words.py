@@ -1,0 +1,68 @@
+"""Numbers as words, and values as JSON has them."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from salsa.kernels import Floats
+
+THIN = "\u202f"  # a narrow space that does not break
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it; what is not finite becomes null, arrays become lists."""
+    if isinstance(value, dict):
+        return {key: plain(part) for key, part in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.bool_ | bool):
+        return bool(value)
+    if isinstance(value, float | np.floating):
+        return float(value) if np.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def quantised(values: Floats, span: float | None = None) -> Floats:
+    """Rounded to about a ten-thousandth of their span: what is only drawn needs no more."""
+    finite = values[np.isfinite(values)]
+    span = float(np.ptp(finite)) if span is None and len(finite) else span
+    if not span or not np.isfinite(span):
+        return values
+    return np.round(values, int(4 - np.floor(np.log10(span))))
+
+
+def base64(values: Floats) -> str:
+    return b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+
+
+def finite(shares: Any) -> Floats:
+    """Shares of a variance that is zero are zero."""
+    return np.nan_to_num(np.asarray(shares, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def percent(share: float) -> str:
+    points = 100 * share
+    if abs(points) < 0.05:
+        return f"{'less than 0.1' if points > 0.005 else 0}{THIN}%"
+    return (f"{points:.1f}{THIN}%" if abs(points) < 9.95 else f"{points:.0f}{THIN}%").replace("-", "−")
+
+
+def short(name: str, most: int = 40) -> str:
+    """A name for a sentence, without its middle where it is long."""
+    tail = most // 3
+    return name if len(name) <= most else f"{name[: most - tail - 1].rstrip()}…{name[-tail:]}"
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def listed(parts: Iterable[str]) -> str:
+    *most, last = list(parts)
+    return f"{', '.join(most)} and {last}" if most else last

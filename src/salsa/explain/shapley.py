@@ -1,0 +1,137 @@
+"""Shapley values of predictions, exact: no sampling and no enumeration of coalitions.
+
+The players are the features; the value of a coalition is the mean of f over the background of the features outside it,
+each by itself. The kernel is linear in every base kernel, so that with k_j(t) = q_j + t c_j
+
+    phi_j(x) = integral over t in [0, 1] of  sum_i coef_i a_j c_j(x; i) d/d(a_j k_j) sum_m v_m e_m(a_1 k_1(t), ...)  dt
+
+is the integral of a polynomial of degree d - 1, which ceil(d/2) Gauss-Legendre nodes give exactly; the adjoint of the
+recursion for e_m gives all features at once, in O(D d) per row, anchor and node (compiled).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from salsa.explain.background import Subject, encoded, outside, subject_of
+from salsa.kernels import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = None) -> Shapley:
+    """What each feature adds to the predictions for the rows of X, beyond the mean prediction over the background.
+
+    Parameters
+    ----------
+    model : fitted SalsaRegressor.
+    X : table like the training table.
+    background : table like X, default=None
+        Features outside a coalition vary as they do there, each by itself; None: as in the training table.
+    sample_weight : array of shape (n_rows,), default=None
+        Weights of the rows of background.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from salsa import SalsaRegressor, explain
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    >>> model = SalsaRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2])
+    >>> values = explain.shapley(model, X[:5])
+    >>> np.allclose(values.values.sum(axis=1) + values.base_value, model.predict(X[:5]))
+    True
+    """
+    subject = subject_of(model, background, sample_weight)
+    rows, (kernel, anchors, coef, _) = encoded(model, X), subject.expansion.parts
+    return Shapley(subject, rows, kernel.shapley(rows, anchors, coef, subject.means))
+
+
+@dataclass(frozen=True, eq=False)
+class Shapley:
+    """Shapley values of predictions; a row's values and the base value add up to its prediction."""
+
+    subject: Subject
+    rows: Floats  # (n, D), encoded
+    all_values: Floats  # (n, D, q), of every output
+
+    @property
+    def values(self) -> Floats:
+        """(n, D), or (n, D, q) of a model with q > 1 outputs."""
+        return self.all_values[:, :, 0] if self.all_values.shape[2] == 1 else self.all_values
+
+    @property
+    def base_value(self) -> Any:
+        """The mean prediction over the background: a number, or (q,)."""
+        base = self.subject.base_value
+        return float(base[0]) if len(base) == 1 else base
+
+    @property
+    def predictions(self) -> Floats:
+        """(n,) or (n, q): base value plus values."""
+        predictions: Floats = self.base_value + self.values.sum(axis=1)
+        return predictions
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The names of all columns."""
+        return self.subject.columns.names
+
+    @property
+    def data(self) -> pd.DataFrame:
+        """The explained rows, categories by their labels."""
+        return self.subject.frame(self.rows)
+
+    def interactions(self, row: int = 0, output: int = 0) -> pd.DataFrame:
+        """(D, D): what each pair adds to one prediction, half of it at (j, k) and half at (k, j).
+
+        What a feature adds by itself is on the diagonal; a row of the table sums to the feature's Shapley value. These
+        are Shapley interaction indices, exact as the values are, in the convention of the shap package.
+        """
+        matrix = np.zeros((len(self.features), len(self.features)))
+        active = self.subject.active
+        if len(active) > 1:
+            matrix[np.ix_(active, active)] = self._pairs(row, output)
+        matrix[np.diag_indices_from(matrix)] = self.all_values[row, :, output] - matrix.sum(axis=1)
+        return pd.DataFrame(matrix, index=list(self.features), columns=list(self.features))
+
+    def explanation(self) -> Any:
+        """The same as a ``shap.Explanation``, for the plots of the shap package."""
+        try:
+            from shap import Explanation  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        except ImportError:
+            raise ImportError("a shap.Explanation needs the shap package: pip install shap") from None
+        base = np.broadcast_to(self.base_value, (len(self.rows), *np.shape(self.base_value)))
+        return Explanation(
+            self.values,
+            base_values=np.array(base),
+            data=self.rows,
+            display_data=self.data.to_numpy(),
+            feature_names=list(self.features),
+        )
+
+    def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: int = 0) -> Axes:
+        """From the base value to the prediction of one row, feature by feature."""
+        from salsa.explain.displays import WaterfallDisplay
+
+        return WaterfallDisplay.from_shapley(self, row, output).plot(ax, most)
+
+    def _pairs(self, row: int, output: int) -> Floats:
+        """Half of the Shapley interaction index of every pair of active features, zero on the diagonal.
+
+        It is the integral over t of the second derivative by both, a polynomial of degree d - 2.
+        """
+        active, coef = self.subject.active, self.subject.expansion.coef[:, output]
+        b, weights = self.subject.means[:, active].T, self.subject.weights[: len(active) + 1]
+        c = np.stack([self.subject.centred(j, self.rows[[row], j])[0] for j in active])
+        pairs = np.zeros((len(active), len(active)))
+        nodes, node_weights = np.polynomial.legendre.leggauss(max(1, (len(weights) - 1) // 2))
+        for t, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True):
+            for j, k in combinations(range(len(active)), 2):
+                pairs[j, k] += 0.5 * weight * (coef * c[j] * c[k]) @ outside(b + t * c, weights, [j, k])
+        return pairs + pairs.T

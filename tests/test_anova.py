@@ -1,0 +1,398 @@
+"""Functional ANOVA: effects that add up, centred and orthogonal, with the variances and bands of brute force."""
+
+from itertools import combinations
+
+import naive
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import additive_truth
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import make_friedman1
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import salsa
+from salsa import SalsaRegressor, _core, explain
+
+
+def coarse(n=40, D=4, seed=0, values=5):
+    """A table of few distinct values, so that the whole grid can be enumerated."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, values, (n, D)) / 2 + rng.normal(size=D)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, -1] + X.prod(axis=1) / 4 + rng.normal(scale=0.1, size=n)
+
+
+def fixed(X, y, order, relevance, kernel="gaussian", interactions="up_to", **options):
+    model = SalsaRegressor(
+        order=order, alpha=0.01, relevance=relevance, kernel=kernel, interactions=interactions, bandwidth=2.0, **options
+    )
+    return model.fit(X, y)
+
+
+def equal():
+    return fixed(*coarse(), 4, "equal")
+
+
+def paper():
+    return fixed(*coarse(), 3, "equal", interactions="exact")
+
+
+def product():
+    return fixed(*coarse(), 4, [2.0, 0.5, 1.0, 1.5], "matern52", interactions="exact")
+
+
+def removed():
+    return fixed(*coarse(D=5), 3, [2.0, 0.0, 1.0, 0.3, 0.0], "laplace")
+
+
+def learned():
+    X, y = coarse(n=120)
+    return SalsaRegressor(random_state=0).fit(X, y)
+
+
+def categories():
+    X, y = coarse()
+    table = pd.DataFrame(X, columns=list("abcd"))
+    table["b"] = pd.Categorical(np.array(["u", "v", "w"])[np.arange(len(X)) % 3])
+    return fixed(table, y + (table["b"] == "v") * table["a"], 3, "equal", "matern32")
+
+
+def missing():
+    X, y = coarse()
+    X[np.random.default_rng(1).random(X.shape) < 0.2] = np.nan
+    table = pd.DataFrame(X, columns=list("abcd"))
+    level = np.where(table["c"] > table["c"].median(), "high", "low")
+    table["c"] = pd.Categorical(np.where(table["c"].isna(), None, level))
+    return fixed(table, y, 3, "equal")
+
+
+MODELS = [equal, paper, product, removed, learned, categories, missing]
+
+
+@pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
+def case(request):
+    """A model, its decomposition, and the brute force of both on the grid of the training marginals."""
+    model = request.param()
+    marginals = [naive.marginal(x) for x in model.expansion_.anchors.T]
+    effects = naive.functional_anova(lambda rows: model.expansion_.predict(rows)[:, 0], marginals)
+    return model, explain.decompose(model), marginals, effects
+
+
+class TestAgainstBruteForce:
+    def test_every_effect(self, case):
+        _, anova, marginals, effects = case
+        for S, expected in effects.items():
+            if S:
+                found = anova.effect(*S, points=[marginals[j][0] for j in S], band=False).values
+                np.testing.assert_allclose(found.ravel(), expected.ravel(), atol=1e-10)
+        assert anova.mean == pytest.approx(effects[()].item(), abs=1e-10)
+
+    def test_they_add_up_to_the_prediction(self, case):
+        model, anova, *_ = case
+        table = model_table(model)
+        prediction = model.predict(table)
+        sets = [S for S in naive.subsets(range(model.n_features_in_)) if S]
+        total = anova.mean + sum(anova.evaluate(table, *S) for S in sets)
+        np.testing.assert_allclose(total, prediction, atol=1e-9)
+        orders = anova.evaluate_orders(table)
+        np.testing.assert_allclose(orders.sum(axis=1), prediction, atol=1e-9)
+        np.testing.assert_allclose(orders[:, 1], sum(anova.evaluate(table, j) for j in anova.features), atol=1e-9)
+
+    def test_centred_and_orthogonal(self, case):
+        _, anova, marginals, effects = case
+        shape = [len(points) for points, _ in marginals]
+        found = {}
+        for S in effects:
+            if S:
+                values = anova.effect(*S, points=[marginals[j][0] for j in S], band=False).values
+                place = [shape[j] if j in S else 1 for j in range(len(shape))]
+                found[S] = values.reshape(place)
+                for j in S:
+                    assert np.abs(naive.mean_over(found[S], marginals, [j])).max() < 1e-10
+        for S, T in combinations(found, 2):
+            both = naive.mean_over(np.broadcast_to(found[S] * found[T], shape), marginals, range(len(shape)))
+            assert abs(both.item()) < 1e-10
+
+    def test_variances(self, case):
+        _, anova, marginals, effects = case
+        variance = {S: naive.variance_on_grid(effect, marginals) for S, effect in effects.items() if S}
+        total, D = sum(variance.values()), len(marginals)
+        assert anova.variance == pytest.approx(total, rel=1e-9)
+        sobol, pairs = anova.sobol(), anova.interactions()
+        np.testing.assert_allclose(sobol["first_order"], [variance[j,] / total for j in range(D)], atol=1e-10)
+        concerning = [sum(v for S, v in variance.items() if j in S) / total for j in range(D)]
+        np.testing.assert_allclose(sobol["total"], concerning, atol=1e-10)
+        expected = [variance[S] / total for S in combinations(range(D), 2)]
+        np.testing.assert_allclose(pairs["variance_share"], expected, atol=1e-10)
+        by_order = [sum(v for S, v in variance.items() if len(S) == m) / total for m in range(1, anova.order + 1)]
+        np.testing.assert_allclose(anova.orders()["variance_share"], by_order, atol=1e-10)
+        for S in combinations(range(D), 3):
+            assert anova.effect(*S, band=False).variance_share == pytest.approx(variance[S] / total, abs=1e-10)
+
+    @pytest.mark.parametrize("size", [1, 2])
+    def test_bands(self, case, size):
+        model, anova, marginals, _ = case
+        for S in list(combinations(range(model.n_features_in_), size))[:3]:
+            effect = anova.effect(*S, points=[marginals[j][0] for j in S])
+            np.testing.assert_allclose(effect.sd.ravel(), naive_band(model, marginals, S), rtol=1e-5, atol=1e-7)
+
+
+def model_table(model):
+    """The training table, with labels again."""
+    table = explain.decompose(model).subject.frame(model.expansion_.anchors)
+    for name, is_category in zip(table, model.columns_.categorical, strict=True):
+        if is_category:
+            table[name] = pd.Categorical(table[name].replace("missing", None))
+    return table if hasattr(model, "feature_names_in_") else table.to_numpy()
+
+
+def naive_band(model, marginals, S):
+    """From the posterior covariance of f on the whole grid, of which an effect is a linear combination."""
+    kernel, X, coef, _ = model.expansion_.parts
+    grid = naive.product_grid([points for points, _ in marginals])
+    shape = [len(points) for points, _ in marginals]
+    identity = np.eye(len(grid)).reshape(*shape, len(grid))
+    more = [*marginals, (np.zeros(len(grid)), np.zeros(len(grid)))]  # the last axis is not averaged over
+    outside = [j for j in range(len(shape)) if j not in S]
+    rows = sum(
+        (-1) ** (len(S) - len(T)) * naive.mean_over(identity, more, [j for j in S if j not in T] + outside)
+        for T in naive.subsets(S)
+    )
+    kept = [shape[j] if j in S else 1 for j in range(len(shape))]
+    B = np.broadcast_to(rows, [*kept, len(grid)]).reshape(-1, len(grid))
+    C_inverse = np.linalg.inv(kernel(X) + model.alpha_ * np.eye(len(X)))
+    u = C_inverse.sum(axis=1)
+    y = kernel(X) @ coef[:, 0] + model.alpha_ * coef[:, 0]
+    amplitude = (y - y.mean()) @ coef[:, 0] / (len(X) - 1)
+    k = B @ kernel(grid, X)
+    covariance = B @ kernel(grid) @ B.T - k @ C_inverse @ k.T + np.outer(k @ u, k @ u) / u.sum()
+    return np.sqrt(np.maximum(amplitude * covariance.diagonal(), 0.0))
+
+
+class TestBackground:
+    def test_another_table_with_weights(self):
+        model, rng = equal(), np.random.default_rng(3)
+        rows, weight = rng.normal(size=(6, 4)), rng.integers(0, 3, 6).astype(float)
+        anova = explain.decompose(model, rows, weight)
+        repeated = explain.decompose(model, np.repeat(rows, weight.astype(int), axis=0))
+        assert anova.mean == pytest.approx(repeated.mean, rel=1e-12)
+        pd.testing.assert_frame_equal(anova.importance(), repeated.importance())
+        marginals = [naive.marginal(x[weight > 0], weight[weight > 0]) for x in rows.T]
+        effects = naive.functional_anova(model.predict, marginals)
+        total = sum(naive.variance_on_grid(effect, marginals) for S, effect in effects.items() if S)
+        assert anova.variance == pytest.approx(total, rel=1e-9)
+
+    def test_weights_of_the_model_are_repeated_rows(self):
+        X, y = additive_truth(n=40)
+        weight = np.arange(40) % 3 + 1.0
+        model = SalsaRegressor(order=2, alpha=0.1, relevance="equal", cv=[(np.arange(20), np.arange(20, 40))])
+        weighted = model.fit(X, y, weight)
+        assert len(weighted.expansion_.anchors) == 40  # given splits keep the rows apart
+        once = explain.decompose(weighted).sobol()
+        rows = np.repeat(np.arange(40), weight.astype(int))
+        twin = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X[rows], y[rows])
+        pd.testing.assert_frame_equal(once, explain.decompose(twin).sobol(), rtol=1e-6)
+
+    def test_a_saved_model_says_the_same(self, tmp_path):
+        X, y = additive_truth(n=40)
+        model = SalsaRegressor(order=2, alpha=0.1, relevance="equal", cv=[(np.arange(20), np.arange(20, 40))])
+        model.fit(X, y, np.arange(40) % 3 + 1.0).save(tmp_path / "m")
+        pd.testing.assert_frame_equal(
+            explain.decompose(model).sobol(), explain.decompose(salsa.load(tmp_path / "m")).sobol()
+        )
+
+    def test_many_values_are_thinned_for_variances_only(self):
+        X, y = additive_truth(n=600)
+        model = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, y)
+        anova = explain.decompose(model)
+        pair, marginals = anova.interactions().iloc[0], [naive.marginal(x) for x in X[:, :2].T]
+        values = anova.effect(0, 1, points=[points for points, _ in marginals], band=False).values
+        exact = naive.mean_over(values**2, marginals, [0, 1]).item() / anova.variance
+        assert pair["variance_share"] == pytest.approx(exact, rel=1e-3)
+        assert abs(naive.mean_over(values, marginals, [0]).max()) < 1e-12
+
+
+class TestKnownFunctions:
+    """Sobol indices that are known for uniform features, from 1000 rows of a simulation.
+
+    Those of the training table differ by what 1000 draws differ from the uniform distribution: up to 0.03.
+    """
+
+    def test_ishigami(self):
+        X = np.random.default_rng(0).uniform(-np.pi, np.pi, (1000, 3))
+        y = np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        first, total = [0.3139, 0.4424, 0.0], [0.5576, 0.4424, 0.2437]
+        check_indices(explain.decompose(model, uniform(-np.pi, np.pi, 3)).sobol(), first, total, atol=0.001)
+        check_indices(explain.decompose(model).sobol(), first, total, atol=0.03)
+
+    def test_friedman(self):
+        X, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=0)
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        check_indices(explain.decompose(model, uniform(0, 1, 10)).sobol(), *friedman_indices(), atol=0.02)
+        check_indices(explain.decompose(model).sobol(), *friedman_indices(), atol=0.03)
+
+
+def uniform(low, high, D, n=400):
+    return np.tile(low + (high - low) * (np.arange(n)[:, None] + 0.5) / n, D)
+
+
+def check_indices(sobol, first, total, atol):
+    np.testing.assert_allclose(sobol["first_order"], first, atol=atol)
+    np.testing.assert_allclose(sobol["total"], total, atol=atol)
+
+
+def friedman_indices():
+    """Of 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 on the unit cube, the first part by quadrature."""
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    t, w = (nodes + 1) / 2, weights / 2
+    f = 10 * np.sin(np.pi * np.outer(t, t))
+    mean, main = w @ f @ w, w @ (f @ w) ** 2
+    pair = w @ f**2 @ w
+    main, whole = main - mean**2, pair - mean**2
+    others = np.array([400 / 180, 100 / 12, 25 / 12])
+    variance = whole + others.sum()
+    zeros = np.zeros(5)
+    return np.r_[main, main, others, zeros] / variance, np.r_[whole - main, whole - main, others, zeros] / variance
+
+
+class TestRounding:
+    def test_what_is_lost_is_said(self):
+        """Coefficients of 1e13 leave nothing of the squares that higher orders are computed from."""
+        X = np.random.default_rng(0).uniform(-np.pi, np.pi, (300, 3))
+        y = np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
+        model = SalsaRegressor(order=3, alpha=1e-13, relevance="equal").fit(X, y)
+        with pytest.warns(UserWarning, match="lost to rounding"):
+            explain.decompose(model).orders()
+
+
+class TestTables:
+    def test_columns_and_order(self):
+        anova = explain.decompose(learned())
+        importance = anova.importance()
+        assert list(importance.columns) == ["term", "order", "variance_share"]
+        assert importance["variance_share"].is_monotonic_decreasing
+        assert list(anova.sobol().columns) == ["feature", "first_order", "total"]
+        assert list(anova.sobol()["feature"]) == ["x0", "x1", "x2", "x3"]
+        assert len(anova.interactions()) == 6
+        assert anova.orders()["variance_share"].sum() == pytest.approx(1.0)
+
+    def test_levels_and_missing_values_of_an_effect(self):
+        anova = explain.decompose(missing())
+        effect = anova.effect("c")
+        assert effect.axes[0].labels == ("high", "low", "missing")
+        assert list(effect.frame()["c"]) == ["high", "low", "missing"]
+        curve = anova.effect("a")
+        assert curve.axes[0].labels is None
+        assert np.isnan(curve.axes[0].points).tolist() == [False] * 101 + [True]
+        surface = anova.effect("a", "c")
+        assert surface.values.shape == (42, 3) == surface.sd.shape
+        assert list(surface.frame().columns) == ["a", "c", "effect", "sd"]
+
+    def test_nothing_matters(self):
+        X, _ = additive_truth(n=30)
+        anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, np.full(30, 3.0)))
+        assert anova.mean == pytest.approx(3.0)
+        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()  # not the shares of rounding
+
+    def test_every_feature_removed(self):
+        X, y = additive_truth(n=30)
+        anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance=np.zeros(6)).fit(X, y))
+        assert anova.variance == 0
+        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()
+        assert (anova.effect("x0").values == 0).all()
+        np.testing.assert_allclose(anova.evaluate_orders(X).sum(axis=1), y.mean())
+
+    def test_one_feature(self):
+        X, y = additive_truth(n=30)
+        anova = explain.decompose(SalsaRegressor(random_state=0).fit(X[:, :1], y))
+        assert anova.sobol()["total"].tolist() == [pytest.approx(1.0)]
+        assert anova.interactions().empty
+
+    def test_outputs(self):
+        X, y = additive_truth(n=60)
+        model = SalsaRegressor(order=3, alpha=0.1, relevance="equal").fit(X, np.column_stack([y, X[:, 5] ** 2]))
+        for output, target in enumerate([y, X[:, 5] ** 2]):
+            alone = SalsaRegressor(order=3, alpha=0.1, relevance="equal").fit(X, target)
+            found = explain.decompose(model, output=output)
+            pd.testing.assert_frame_equal(found.sobol(), explain.decompose(alone).sobol(), rtol=1e-6)
+            sd = explain.decompose(alone).effect("x5").sd
+            np.testing.assert_allclose(found.effect("x5").sd, sd, rtol=1e-6)
+
+
+class TestErrors:
+    def test_clear(self):
+        X, y = additive_truth(n=30)
+        model = SalsaRegressor(order=1, alpha=1.0).fit(X, y)
+        anova = explain.decompose(model)
+        with pytest.raises(ValueError, match="did you mean 'x1'"):
+            anova.effect("x11")
+        with pytest.raises(ValueError, match="from 0 to 5"):
+            anova.effect(6)
+        with pytest.raises(ValueError, match="all different"):
+            anova.effect("x1", 1)
+        with pytest.raises(ValueError, match="all different"):
+            anova.effect()
+        with pytest.raises(ValueError, match="one sequence"):
+            anova.effect("x1", points=[[1.0], [2.0]])
+        with pytest.raises(ValueError, match="numbered from 0"):
+            explain.decompose(model, output=1)
+        with pytest.raises(ValueError, match="give both"):
+            explain.decompose(model, sample_weight=np.ones(30))
+        with pytest.raises(ValueError, match="at least one non-zero"):
+            explain.decompose(model, X, np.zeros(30))
+        with pytest.raises(ValueError, match="features"):
+            explain.decompose(model, X[:, :2])
+        with pytest.raises(NotFittedError):
+            explain.decompose(SalsaRegressor())
+        with pytest.raises(TypeError, match="its last step"):
+            explain.decompose(make_pipeline(StandardScaler(), model))
+
+
+class TestCompiled:
+    @pytest.mark.parametrize("simd", _core.simd_levels())
+    @settings(max_examples=25, deadline=None)
+    @given(st.data())
+    def test_covariances(self, simd, data):
+        """Every pair of rows, every set of three or more features, against the sum over sets."""
+        D = data.draw(st.integers(3, 6), "D")
+        d, n = data.draw(st.integers(3, D), "d"), data.draw(st.integers(1, 40), "n")
+        rng = np.random.default_rng(data.draw(st.integers(0, 99), "seed"))
+        means, half = rng.random((D, n)), rng.normal(size=(D, 3, n))
+        products, coef, weights = half.transpose(0, 2, 1) @ half, rng.normal(size=n), rng.random(d + 1)
+        weights[: data.draw(st.integers(0, d), "lowest")] = 0.0
+        first = data.draw(st.integers(0, n - 1), "first")
+        rows = _core.covariances(np.ascontiguousarray(products[:, first:]), means, coef, weights, 2, simd)
+        expected = np.zeros((n, d - 2 + D))
+        for S in naive.subsets(range(D)):
+            if 3 <= len(S) <= d:
+                others = np.delete(means, S, axis=0)
+                r = sum(weights[m] * naive.elementary_symmetric(others, m - len(S)) for m in range(len(S), d + 1))
+                pairs = np.prod(products[list(S)], axis=0) * np.outer(r, r) * coef
+                part = np.tril(pairs, -1).sum(axis=1) * 2 + pairs.diagonal()
+                expected[:, [len(S) - 3, *(d - 2 + j for j in S)]] += part[:, None]
+        np.testing.assert_allclose(rows, expected[first:], rtol=1e-9, atol=1e-9 * np.abs(expected).max(initial=1e-300))
+
+    def test_the_same_bits_for_any_number_of_threads(self):
+        rng = np.random.default_rng(0)
+        half = rng.normal(size=(5, 3, 100))
+        arguments = (half.transpose(0, 2, 1) @ half, rng.random((5, 100)), rng.normal(size=100), rng.random(5))
+        np.testing.assert_array_equal(_core.covariances(*arguments, 1), _core.covariances(*arguments, 2))
+
+    def test_bad_shapes_are_refused(self):
+        good = {"products": np.ones((3, 2, 4)), "means": np.ones((3, 5)), "coef": np.ones(5), "weights": np.ones(4)}
+        _core.covariances(**good)
+        for name, bad in [
+            ("weights", np.ones(3)),
+            ("weights", np.ones(5)),
+            ("means", np.ones((2, 5))),
+            ("coef", np.ones(3)),
+            ("products", np.ones((3, 5, 4))),
+        ]:
+            with pytest.raises(ValueError, match=":"):
+                _core.covariances(**{**good, name: bad})
+        with pytest.raises(ValueError, match="n_threads"):
+            _core.covariances(**good, n_threads=0)
