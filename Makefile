@@ -10,15 +10,16 @@ demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_fit.py
 	$(BIN)/python benchmarks/bench_relevance.py
+	$(BIN)/python benchmarks/bench_explain.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -12,18 +12,20 @@ ROOT = Path(salsa.__file__).parent
 # layer -> the layers it may import from; a layer is a module or package directly below salsa
 ARROWS = {
     "_core": set(),
-    "archive": set(),
+    "_version": set(),
+    "files": set(),
+    "archive": {"files"},
     "memory": set(),
-    "tables": set(),
+    "tables": {"files"},
     "kernels": {"_core"},
-    "columns": {"kernels"},
-    "expansion": {"kernels"},
+    "columns": {"kernels", "archive"},
+    "expansion": {"kernels", "archive"},
     "solvers": {"expansion", "kernels"},
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
-    "selection": {"solvers", "moments", "kernels"},
+    "selection": {"solvers", "moments", "kernels", "archive"},
     "progress": {"selection"},
-    "intervals": {"solvers", "moments", "kernels"},
+    "intervals": {"solvers", "moments", "kernels", "memory"},
     "learning": {"moments", "kernels"},
     "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
@@ -33,11 +35,12 @@ ARROWS = {
     },
     "regressor": {
         *("planning", "parameters", "learning", "folds", "selection", "progress", "moments", "columns", "intervals"),
-        *("solvers", "expansion", "kernels", "archive", "memory"),
+        *("solvers", "expansion", "kernels", "archive", "memory", "_version"),
     },
     "paper": {"regressor", "selection", "solvers", "expansion", "kernels"},
-    "cli": {"paper", "regressor", "selection", "tables", "__init__"},
-    "__init__": {"regressor", "selection", "expansion", "kernels"},
+    "cli": {"paper", "explain", "regressor", "tables", "archive", "memory", "__init__"},
+    "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "_version"},
+    "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }
 
 

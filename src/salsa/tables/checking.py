@@ -1,28 +1,19 @@
-"""Tables on disk: read whole or in chunks, checked column by column, written whole or not at all."""
+"""What the columns of a table hold, in training and in prediction; errors name file, column and row, with advice."""
 
 from __future__ import annotations
 
-import gzip
-import os
 import re
-import secrets
-import sys
-import tempfile
-import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-CHUNK_ROWS = 50_000
-STDIN = "-"
-ARROW_SUFFIXES = (".parquet", ".feather")
+from salsa.tables.reading import title
+
 MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
 IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
 
@@ -41,28 +32,6 @@ _DATE_TEXT = re.compile(
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
 )
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
-
-
-def read_table(source: str) -> pd.DataFrame:
-    """The whole table; rows are numbered from 0."""
-    (table,) = read_chunks(source)
-    return table
-
-
-def read_chunks(source: str, rows: int | None = None, text: Collection[str] | type[str] = ()) -> Iterator[pd.DataFrame]:
-    """The table in pieces of at most so many rows (None: whole), numbered throughout from 0.
-
-    CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
-    as text everywhere, and str means all.
-    """
-    with _named_errors(source), _opened(source) as file:
-        is_arrow = source.endswith(ARROW_SUFFIXES)
-        for chunk in _arrow_pieces(source, file, rows) if is_arrow else _csv_pieces(source, file, rows, text):
-            if not isinstance(chunk.index, pd.RangeIndex):
-                raise ValueError(f"{title(source)} has rows with more values than its header has names")
-            if chunk.empty:
-                raise ValueError(f"{title(source)} has a header but no rows")
-            yield chunk
 
 
 def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> None:
@@ -124,127 +93,6 @@ class Unseen:
             f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
             for name, count in self._counts.items()
         )
-
-
-def check_output(path: Path, *inputs: str) -> None:
-    """ValueError unless a file can be written there, without taking the place of an input or of a device."""
-    folder = path.resolve().parent
-    if not folder.is_dir():
-        raise ValueError(f"cannot write {path}: there is no folder {folder}")
-    if path.suffix in ARROW_SUFFIXES:
-        raise ValueError(f"cannot write {path}: tables are written as CSV or TSV, such as {path.stem}.csv")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"cannot write {path}: it is there already and is not a file")
-    if path.exists() and any(os.path.exists(source) and path.samefile(source) for source in inputs):
-        raise ValueError(f"cannot write {path}: it is also an input; choose another name")
-    try:
-        tempfile.TemporaryFile(dir=folder).close()
-    except OSError as error:
-        raise ValueError(f"cannot write into {folder}: {error.strerror}") from error
-
-
-def write_table(chunks: Iterator[pd.DataFrame], path: Path) -> int:
-    """Write the chunks as one CSV or TSV file (by its name, also .gz); the number of rows."""
-    with replacing(path) as file:
-        return write_chunks(chunks, file, _separator(path.name))
-
-
-def write_chunks(chunks: Iterator[pd.DataFrame], file: IO[str], separator: str = ",") -> int:
-    """Write the chunks with one header, as they come; the number of rows."""
-    rows = 0
-    for chunk in chunks:
-        chunk.to_csv(file, sep=separator, index=False, header=rows == 0)
-        rows += len(chunk)
-    return rows
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[str]]:
-    """A text file that takes its name when complete; after an exception nothing of it remains."""
-    path = path.resolve()
-    temporary = path.with_name(f".salsa-{secrets.token_hex(6)}")
-    open_text: Any = gzip.open if path.suffix == ".gz" else open
-    try:
-        with open_text(temporary, "xt", encoding="utf-8", newline="") as file:
-            yield file
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def title(source: str) -> str:
-    """The source as messages call it."""
-    return "standard input" if source == STDIN else source
-
-
-@contextmanager
-def _named_errors(source: str) -> Iterator[None]:
-    """What is wrong with the contents of a file, as a ValueError that names the file."""
-    try:
-        yield
-    except pd.errors.EmptyDataError:
-        raise ValueError(f"{title(source)} is empty") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
-    except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
-        if isinstance(error, OSError) and error.filename:
-            raise
-        raise ValueError(f"{title(source)} cannot be read: {error}") from error
-
-
-def _opened(source: str) -> Any:
-    """The bytes of the source, unpacked."""
-    if source == STDIN:
-        return nullcontext(sys.stdin.buffer)
-    return gzip.open(source) if source.endswith(".gz") else open(source, "rb")
-
-
-def _separator(name: str) -> str:
-    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
-
-
-def _csv_pieces(source: str, file: Any, rows: int | None, text: Collection[str] | type[str]) -> Iterable[pd.DataFrame]:
-    dtype: Any = text if isinstance(text, type) else dict.fromkeys(text, str)
-    read: Any = pd.read_csv(
-        file, chunksize=rows, sep=_separator(source), skipinitialspace=True, low_memory=False, dtype=dtype
-    )
-    return [read] if rows is None else read
-
-
-def _arrow_pieces(source: str, file: Any, rows: int | None) -> Iterator[pd.DataFrame]:
-    try:
-        import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
-    except ImportError:
-        advice = "pip install pyarrow, or save the table as CSV"
-        raise ValueError(f"{source}: Parquet and Feather files need pyarrow: {advice}") from None
-    start = 0
-    try:
-        for batch in _parquet_batches(file, rows) if source.endswith(".parquet") else _feather_batches(file, rows):
-            piece = batch.to_pandas()
-            yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)
-            start += len(piece)
-    except pa.ArrowException as error:
-        raise ValueError(f"{source} cannot be read: {error}") from error
-    if start == 0:
-        raise ValueError(f"{source} has no rows")
-
-
-def _parquet_batches(file: Any, rows: int | None) -> Iterable[Any]:
-    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
-
-    reader = ParquetFile(file)
-    return [reader.read()] if rows is None else reader.iter_batches(rows)
-
-
-def _feather_batches(file: Any, rows: int | None) -> Iterable[Any]:
-    import pyarrow as pa
-
-    reader = pa.ipc.open_file(file)
-    if rows is None:
-        return [reader.read_all()]
-    batches = map(reader.get_batch, range(reader.num_record_batches))
-    return (batch.slice(first, rows) for batch in batches for first in range(0, len(batch), rows))
 
 
 def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:

@@ -1,0 +1,90 @@
+"""The command line: parse, call, print. Results go to standard output, everything else to standard error."""
+
+import os
+import signal
+import sys
+from typing import Annotated, Any, NoReturn
+
+try:
+    import typer
+except ImportError:
+    print("salsa: the command line needs typer: pip install 'salsa-learn[cli]'", file=sys.stderr)
+    raise SystemExit(2) from None
+
+from salsa.cli import demo, explain, fit, info, predict, reproduce
+from salsa.cli.completion import heed_named_shell
+
+UsageError: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
+INTERRUPTED = 130
+EXIT_CODES = (
+    "Exit codes: 0 success; 1 the reader of the output left; 2 something to mend, told in one line on standard error; "
+    f"{INTERRUPTED} interrupted. Files are written whole or not at all."
+)
+
+app = typer.Typer(
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    epilog=EXIT_CODES,
+)
+app.command()(fit.fit)
+app.command()(predict.predict)
+app.command()(explain.explain)
+app.command()(info.info)
+app.command()(demo.demo)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+def main() -> None:
+    """Run the command line. What a user can mend ends in one line on standard error and exit code 2."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupt)
+    heed_named_shell(sys.argv[1:])
+    try:
+        status = app(standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
+        sys.exit(1)
+    except UsageError as error:
+        _fail(error.format_message())
+    except OSError as error:
+        _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
+    except (ValueError, MemoryError) as error:
+        _fail(str(error) or "out of memory")
+    if status == INTERRUPTED:
+        _fail("interrupted", INTERRUPTED)
+    sys.exit(status)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    """Before Python 3.12 its own handler raises a bare class, which pandas' reader takes for an unreadable file."""
+    raise KeyboardInterrupt
+
+
+def _fail(message: str, status: int = 2) -> NoReturn:
+    print("salsa:", " ".join(message.split()), file=sys.stderr)
+    sys.exit(status)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from salsa import __version__
+
+        print(f"salsa {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def start(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Regression on tables: accurate, smooth and readable.
+
+    Start with [bold]salsa demo[/bold]; [bold]salsa fit --help[/bold] explains how to use a table of your own.
+    """
+    if context.invoked_subcommand is None:
+        print(context.get_help())

@@ -1,0 +1,236 @@
+"""salsa explain: what matters in a model, and why a row is predicted as it is."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from salsa.cli.completion import complete_column, complete_feature
+from salsa.cli.inputs import read_features
+from salsa.cli.options import AsJson, Model
+from salsa.cli.report import write_html
+from salsa.cli.show import print_fields, print_table, progress, show
+
+if TYPE_CHECKING:
+    from salsa.explain import Anova
+    from salsa.regressor import SalsaRegressor
+
+MOST, LEAST_SHARE = 20, 5e-5  # rows of a table, and shares that are printed
+MOST_POINTS = (11, 5, 3)  # of one feature, of each of two, of each of more
+
+
+def explain(
+    model: Model,
+    data: Annotated[
+        str | None, typer.Argument(metavar="DATA", help="Table whose rows to explain, in a file as for salsa predict.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", autocompletion=complete_column, help="Column of DATA to compare the predictions with."
+        ),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report to this HTML file.")] = None,
+    effects: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FEATURE",
+            autocompletion=complete_feature,
+            help="Also show the effect of a feature, or of several together (a,b); may be repeated.",
+        ),
+    ] = None,
+    row: Annotated[
+        int | None, typer.Option(metavar="N", help="Show what made the prediction for row N of DATA, counted from 1.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what matters in a model: shares of the variance of its predictions over the training rows.
+
+    A share belongs to a feature by itself or to several together. Total: with all that a feature takes part in.
+
+    With DATA, also what each feature adds to its predictions, or to that for row N (Shapley values).
+
+    Example: [bold]salsa explain houses.salsa new.csv --row 3 --out report.html[/bold]
+    """
+    from salsa import load
+    from salsa.tables.writing import check_output
+
+    _check_data(data, target, row)
+    if out is not None:
+        check_output(out, model, *([] if data is None else [data]))
+    fitted = load(model)
+    X, y = (None, None) if data is None else read_features(fitted, data, target)
+    summary = {"model": model, **importance(fitted, effects or ())}
+    if data is not None:
+        summary |= {"data": _of_rows(fitted, X, y)} if row is None else {"row": _of_row(fitted, X, row, data)}
+    if out is not None:
+        write_html(fitted, out, X, y)
+        summary["report"] = str(out)
+    show(summary, _print_explanation, as_json)
+
+
+def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str, Any]:
+    """Shares of the variance by term, feature and order, and the effects that were asked for."""
+    from salsa.explain import decompose
+
+    with progress("Decomposing"):
+        anova = decompose(model)
+        return {
+            "mean": anova.mean,
+            "variance": anova.variance,
+            "importance": anova.importance().to_dict("records"),
+            "sobol": anova.sobol().to_dict("records"),
+            "orders": anova.orders().to_dict("records"),
+            "effects": [_effect(anova, text) for text in effects],
+        }
+
+
+def print_importance(terms: Sequence[dict[str, Any]]) -> None:
+    """The largest terms."""
+    worth = [term for term in terms if term["variance_share"] >= LEAST_SHARE][:MOST]
+    rows = [(term["term"], str(term["order"]), _percent(term["variance_share"])) for term in worth]
+    print_table(("term", "order", "% of variance"), rows)
+    _print_rest(len(terms) - len(rows))
+
+
+def _check_data(data: str | None, target: str | None, row: int | None) -> None:
+    for name, value in (("--target", target), ("--row", row)):
+        if data is None and value is not None:
+            raise ValueError(f"{name} {value} refers to a table: name it after the model")
+
+
+def _effect(anova: "Anova", text: str) -> dict[str, Any]:
+    """Of one feature, or of several whose names are separated by commas."""
+    effect = anova.effect(*([text] if text in anova.features else text.split(",")))
+    return {
+        "features": list(effect.features),
+        "variance_share": effect.variance_share,
+        "values": [axis.values for axis in effect.axes],
+        "effect": effect.values.tolist(),
+        "sd": None if effect.sd is None else effect.sd.tolist(),
+    }
+
+
+def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
+    """What each feature adds to the predictions or takes from them, in the mean over the rows, largest first."""
+    import numpy as np
+
+    from salsa.explain import shapley
+
+    with progress(f"Explaining {len(X)} rows"):
+        explained = shapley(model, X)
+        means = np.abs(explained.all_values[:, :, 0]).mean(axis=0).tolist()
+    rows = [{"feature": name, "mean_size": mean} for name, mean in zip(explained.features, means, strict=True)]
+    return {
+        "rows": len(X),
+        "r2": None if y is None else float(model.score(X, y)),
+        "contributions": sorted(rows, key=lambda entry: -entry["mean_size"]),
+    }
+
+
+def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
+    """What each feature adds to the prediction for one row, largest first."""
+    from salsa.explain import shapley
+    from salsa.tables.reading import title
+
+    if not 1 <= row <= len(X):
+        raise ValueError(f"--row {row}: {title(data)} has rows 1 to {len(X)}")
+    explained = shapley(model, X[row - 1 : row])
+    values = explained.all_values[0, :, 0].tolist()
+    rows = [
+        {"feature": name, "value": value, "contribution": contribution}
+        for name, value, contribution in zip(explained.features, explained.data.iloc[0], values, strict=True)
+    ]
+    base = float(explained.subject.base_value[0])
+    return {
+        "row": row,
+        "base_value": base,
+        "contributions": sorted(rows, key=lambda entry: -abs(entry["contribution"])),
+        "prediction": base + sum(values),
+    }
+
+
+def _print_explanation(summary: dict[str, Any]) -> None:
+    print_fields(_fields(summary))
+    print_importance(summary["importance"])
+    sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
+    cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
+    print_table(("feature", "% by itself", "% in total"), cells[:MOST])
+    _print_rest(len(cells) - MOST)
+    print_table(
+        ("order", "% of variance"), [(str(o["order"]), _percent(o["variance_share"])) for o in summary["orders"]]
+    )
+    for effect in summary["effects"]:
+        _print_effect(effect)
+    if "data" in summary:
+        means = [(entry["feature"], f"{entry['mean_size']:.4g}") for entry in summary["data"]["contributions"]]
+        print_table(("feature", "mean size of its contribution"), means[:MOST])
+        _print_rest(len(means) - MOST)
+    if "row" in summary:
+        _print_row(summary["row"])
+
+
+def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    yield "model", summary["model"]
+    yield "mean", f"{summary['mean']:.6g}"
+    yield "variance", f"{summary['variance']:.6g}"
+    if (data := summary.get("data")) is not None:
+        yield "rows", data["rows"]
+        if data["r2"] is not None:
+            yield "R2", f"{data['r2']:.4f} on these rows"
+    if "report" in summary:
+        yield "report", summary["report"]
+
+
+def _print_effect(effect: dict[str, Any]) -> None:
+    """On some points of its grid."""
+    from itertools import product
+
+    names = effect["features"]
+    most = MOST_POINTS[min(len(names), len(MOST_POINTS)) - 1]
+    rows = []
+    for places in product(*(_spread(len(values), most) for values in effect["values"])):
+        point = [_text(values[place]) for values, place in zip(effect["values"], places, strict=True)]
+        rows.append((*point, f"{_at(effect['effect'], places):.4g}", f"{_at(effect['sd'], places):.2g}"))
+    print_table((*names, "effect", "+/-"), rows)
+    print(f"{_percent(effect['variance_share'])} % of the variance")
+
+
+def _print_row(explained: dict[str, Any]) -> None:
+    largest, others = explained["contributions"][:MOST], explained["contributions"][MOST:]
+    rows = [
+        ("mean prediction", "", f"{explained['base_value']:.6g}"),
+        *((c["feature"], _text(c["value"]), f"{c['contribution']:+.6g}") for c in largest),
+        (f"prediction of row {explained['row']}", "", f"{explained['prediction']:.6g}"),
+    ]
+    if others:
+        rows.insert(-1, (f"{len(others)} others", "", f"{sum(c['contribution'] for c in others):+.6g}"))
+    print_table(("feature", "value", "contribution"), rows)
+
+
+def _print_rest(count: int) -> None:
+    if count > 0:
+        print(f"... and {count} smaller ones")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f}"
+
+
+def _text(value: Any) -> str:
+    """A label, a number, or what stands for a number that is missing."""
+    if isinstance(value, str):
+        return value
+    return f"{value:.4g}" if value == value else "missing"
+
+
+def _spread(count: int, most: int) -> Iterable[int]:
+    """So many of the numbers 0..count-1, evenly, with both ends."""
+    return range(count) if count <= most else (round(i * (count - 1) / (most - 1)) for i in range(most))
+
+
+def _at(nested: list[Any], places: Sequence[int]) -> float:
+    for place in places:
+        nested = nested[place]
+    return nested  # type: ignore[return-value]

@@ -1,0 +1,95 @@
+"""salsa info: what a model file holds."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from salsa.cli.options import AsJson, Model
+from salsa.cli.show import print_fields, print_table, show
+
+if TYPE_CHECKING:
+    from salsa.regressor import SalsaRegressor
+
+
+def info(model: Model, as_json: AsJson = False) -> None:
+    """Show what is in a model file: its features, what was chosen, and how well it predicts.
+
+    Relevance tells which features matter, 0: not used; over a bandwidth, the model may change by much.
+
+    Example: [bold]salsa info houses.salsa[/bold]
+    """
+    show(_summary(model), _print_info, as_json)
+
+
+def _summary(path: str) -> dict[str, Any]:
+    from salsa import load
+    from salsa.archive import read_archive
+
+    model, (header, _) = load(path), read_archive(path)
+    anchors, outputs = model.expansion_.coef.shape
+    base = model.expansion_.kernel.base
+    search = model.search_.table
+    chosen = search[search["chosen"]].to_dict("records")
+    return {
+        "model": path,
+        "bytes": Path(path).stat().st_size,
+        "format_version": header["version"],
+        "salsa_version": header.get("salsa_version"),  # since format 3
+        "anchors": anchors,
+        "outputs": outputs,
+        "features": list(_features(model)),
+        "order": model.order_,
+        "alpha": model.alpha_,
+        "kernel": base if isinstance(base, str) else next((name for name in base if name != "equality"), "equality"),
+        "interactions": model.interactions,
+        "cv_error": chosen[0]["cv_error"] if chosen else None,
+        "standard_error": chosen[0]["standard_error"] if chosen else None,
+        "notes": list(model.search_.notes),
+    }
+
+
+def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
+    columns = model.columns_
+    described = zip(columns.names, columns.levels, columns.ordered, model.relevance_, model.bandwidth_, strict=True)
+    for name, levels, ordered, relevance, bandwidth in described:
+        is_category = levels is not None and not ordered
+        yield {
+            "name": name,
+            "kind": "number" if levels is None else "ordered" if ordered else "category",
+            "levels": None if levels is None else len(levels),
+            "relevance": float(relevance),
+            "bandwidth": None if is_category else float(bandwidth),  # categories are equal or not
+        }
+
+
+def _print_info(summary: dict[str, Any]) -> None:
+    print_fields(_fields(summary))
+    rows = [
+        (
+            feature["name"],
+            feature["kind"] if feature["levels"] is None else f"{feature['kind']} of {feature['levels']} levels",
+            f"{feature['relevance']:.4g}",
+            "-" if feature["bandwidth"] is None else f"{feature['bandwidth']:.4g}",
+        )
+        for feature in summary["features"]
+    ]
+    print_table(("feature", "kind", "relevance", "bandwidth"), rows)
+
+
+def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    from salsa.memory import format_bytes
+
+    writer = f", by salsa {summary['salsa_version']}" if summary["salsa_version"] else ""
+    yield "model", summary["model"]
+    yield "file", f"{format_bytes(summary['bytes'])}, format version {summary['format_version']}{writer}"
+    yield "anchors", f"{summary['anchors']} rows that predictions are made from"
+    if summary["outputs"] > 1:
+        yield "outputs", summary["outputs"]
+    used = sum(feature["relevance"] > 0 for feature in summary["features"])
+    yield "features", f"{len(summary['features'])}, of which {used} are used"
+    yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
+    yield "alpha", f"{summary['alpha']:.4g}"
+    yield "kernel", summary["kernel"]
+    if summary["cv_error"] is not None:
+        yield "CV error", f"{summary['cv_error']:.4f} +/- {summary['standard_error']:.4f} of the target's variance"
+    yield from (("note", note) for note in summary["notes"])

@@ -1,0 +1,150 @@
+"""salsa predict: the target for every row of a table, which may be larger than memory."""
+
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from salsa.cli.inputs import model_features
+from salsa.cli.options import AsJson, Data, Model
+from salsa.cli.show import finite, progress, show
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas as pd
+    from numpy.typing import NDArray
+
+    from salsa.regressor import SalsaRegressor
+
+CHUNK_WORK = 2**30  # kernel values of single features, or multiplications for intervals: about a second
+LEAST_ROWS = 1000
+JSON_NAMES = {"prediction": "predictions", "lower": "lower", "upper": "upper"}
+
+
+def _check_probability(value: float | None) -> float | None:
+    if value is not None and not 0 < value < 1:
+        raise typer.BadParameter(f"{value} is not a probability: a number between 0 and 1, such as 0.9")
+    return value
+
+
+def predict(
+    model: Model,
+    data: Data,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="CSV or TSV file (or .gz), .parquet or .feather to write; CSV to standard output if left out.",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            metavar="PROBABILITY",
+            callback=_check_probability,
+            help="Add columns lower and upper, between which a new value is with this probability, such as 0.9.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Predict the target for every row of a table.
+
+    Columns are found by their names: their order does not matter, others are ignored. Files may be larger than memory.
+
+    Values of categories that the model has not seen count as missing.
+
+    Example: [bold]salsa predict houses.salsa new.csv --out prices.csv[/bold]
+    """
+    if out is not None:
+        show(predict_file(model, data, out, interval), _print_written, as_json)
+        return
+    from salsa import load
+    from salsa.tables.writing import write_text
+
+    chunks = predictions(load(model), data, interval)
+    if as_json:
+        _write_json(chunks, sys.stdout)
+    else:
+        write_text(chunks, sys.stdout)
+
+
+def predict_file(model: str, data: str, out: Path, interval: float | None = None) -> dict[str, Any]:
+    """Predict chunk by chunk into a file; what there is to tell."""
+    from salsa import load
+    from salsa.tables.writing import check_output, write_table
+
+    check_output(out, data, model)
+    with progress("Predicting") as say:
+        rows = write_table(_told(predictions(load(model), data, interval), say), out)
+    return {"rows": rows, "out": str(out)}
+
+
+def predictions(model: "SalsaRegressor", data: str, interval: float | None) -> Iterator["pd.DataFrame"]:
+    """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered for several outputs."""
+    for X in model_features(model, data, chunk_rows(model, interval)):
+        chunk = _numbered("prediction", model.predict(X))
+        if interval is not None:
+            ends = model.predict_interval(X, interval)
+            chunk = chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+        yield chunk
+
+
+def chunk_rows(model: "SalsaRegressor", interval: float | None) -> int:
+    """Rows that take about a second: results come early from a pipe, and an interrupt does not wait for long."""
+    anchors, features = map(int, model.expansion_.anchors.shape)
+    return max(LEAST_ROWS, CHUNK_WORK // (anchors * (features if interval is None else features + anchors)))
+
+
+def _told(chunks: Iterator["pd.DataFrame"], say: Callable[[str], None]) -> Iterator["pd.DataFrame"]:
+    rows = 0
+    for chunk in chunks:
+        yield chunk
+        rows += len(chunk)
+        say(f"Predicting: {rows} rows")
+
+
+def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
+    """One column of this name, or as many as there are outputs."""
+    import pandas as pd
+
+    names = [name] if values.ndim == 1 or values.shape[1] == 1 else [f"{name}_{j}" for j in range(values.shape[1])]
+    return pd.DataFrame(values.reshape(len(values), -1), columns=names)
+
+
+def _write_json(chunks: Iterator["pd.DataFrame"], file: IO[str]) -> None:
+    """One object of lists: the first is written as it comes, the others wait on disk until it is complete."""
+    rows, lists = 0, dict[str, IO[str]]()
+    with ExitStack() as stack:
+        for chunk in chunks:
+            for name, text in _json_lists(chunk):
+                if name in lists:
+                    lists[name].write(f", {text}")
+                else:
+                    opening = ", " if lists else "{"
+                    lists[name] = stack.enter_context(tempfile.TemporaryFile("w+")) if lists else file
+                    lists[name].write(f'{opening}"{name}": [{text}')
+            rows += len(chunk)
+        for waiting in list(lists.values())[1:]:
+            waiting.seek(0)
+            file.write("]")
+            shutil.copyfileobj(waiting, file)
+        file.write(f'], "rows": {rows}}}\n')
+
+
+def _json_lists(chunk: "pd.DataFrame") -> Iterator[tuple[str, str]]:
+    """Name and text of each list, without brackets. JSON has no infinity: such ends of intervals become null."""
+    for prefix, key in JSON_NAMES.items():
+        columns = [name for name in map(str, chunk) if name == prefix or name.startswith(f"{prefix}_")]
+        if columns:
+            values = chunk[columns if len(columns) > 1 else columns[0]].to_numpy()
+            yield key, json.dumps(finite(values.tolist()), allow_nan=False)[1:-1]
+
+
+def _print_written(summary: dict[str, Any]) -> None:
+    print(f"{summary['rows']} predictions written to {summary['out']}")

@@ -1,0 +1,77 @@
+"""salsa reproduce: the experiments of the paper."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from salsa.cli.options import AsJson
+from salsa.cli.show import print_table, progress, show
+
+if TYPE_CHECKING:
+    from salsa.paper.runner import Row
+
+app = typer.Typer(help="Repeat the experiments of the paper, for example with salsa reproduce table1.")
+
+
+@app.command()
+def table1(
+    methods: Annotated[
+        str, typer.Option(metavar="NAMES", help="Methods, separated by commas: salsa, salsa-5fold.")
+    ] = "salsa",
+    protocol: Annotated[
+        str, typer.Option(metavar="NAME", help="authors: as their program did; described: as the paper says.")
+    ] = "authors",
+    datasets: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="Data sets, separated by commas; all if left out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Table 1 of the paper: mean squared error on its public data sets.
+
+    All twelve sets take some minutes. The columns named paper hold what the paper published.
+
+    Example: [bold]salsa reproduce table1 --datasets housing,forestfires[/bold]
+    """
+    from salsa.paper import DATASETS
+    from salsa.paper.runner import METHODS, run
+
+    pairs = [
+        (dataset, method)
+        for dataset in _chosen("data set", datasets, DATASETS)
+        for method in _chosen("method", methods, METHODS)
+    ]
+    rows = []
+    with progress("Table 1") as say:
+        for number, (dataset, method) in enumerate(pairs, start=1):
+            say(f"{number} of {len(pairs)}: {dataset}, {method}")
+            rows.append(run(dataset, method, protocol))
+    show(rows, _print_rows, as_json)
+
+
+def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
+    """The names in a list separated by commas; all where there is none."""
+    names = list(known) if text is None else [name.strip().lower() for name in text.split(",")]
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
+    return names
+
+
+def _print_rows(rows: list["Row"]) -> None:
+    names = ("dataset", "n", "D", "method", "mse", "order", "paper\nmse", "paper\norder", "CPU\nseconds")
+    cells = [
+        (
+            row["dataset"],
+            str(row["n"]),
+            str(row["D"]),
+            row["method"],
+            f"{row['mse']:.5f}",
+            str(row["order"]),
+            "-" if row["published_mse"] is None else f"{row['published_mse']:.5f}",
+            "-" if row["published_order"] is None else str(row["published_order"]),
+            f"{row['seconds']:.1f}",
+        )
+        for row in rows
+    ]
+    print_table(names, cells)

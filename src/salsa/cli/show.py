@@ -1,0 +1,63 @@
+"""What people see: tables, JSON, and the progress of what takes long."""
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
+
+
+def show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
+    """Print a result as JSON, or in the words of its command."""
+    if as_json:
+        print(json.dumps(finite(result), allow_nan=False))
+    else:
+        printed(result)
+
+
+def finite(value: Any) -> Any:
+    """The same with null for numbers that JSON does not have."""
+    if isinstance(value, dict):
+        return {key: finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
+    """One line each: a name and what it holds."""
+    for name, value in fields:
+        print(f"{name:<8}  {value}")
+
+
+def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
+    """A blank line and a table: words to the left, numbers to the right."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for name in names:
+        table.add_column(name, justify="left" if name in WORDS else "right")
+    for row in rows:
+        table.add_row(*row)
+    print()
+    Console(markup=False, emoji=False).print(table)
+
+
+@contextmanager
+def progress(text: str) -> Iterator[Callable[[str], None]]:
+    """Say what is going on, only where someone is watching; the function that comes changes the text."""
+    if not sys.stderr.isatty():
+        yield lambda text: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task(text, total=None)
+        yield lambda text: shown.update(task, description=text)

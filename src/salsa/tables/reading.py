@@ -1,0 +1,147 @@
+"""Tables from files and pipes, whole or in chunks."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+import zlib
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+import pandas as pd
+
+STDIN = "-"
+ARROW_SUFFIXES = (".parquet", ".feather")
+CHUNK_VALUES = 2**20  # of a chunk, 8 MiB as numbers; there are some copies of them on the way to a prediction
+FIRST_ROWS = 1000  # of a CSV, whose number of columns they tell; a reader at the other end of a pipe sees them at once
+
+
+def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFrame:
+    """The whole table; rows are numbered from 0. For ``text`` see ``read_chunks``."""
+    (table,) = read_chunks(source, None, text)
+    return table
+
+
+def read_chunks(
+    source: str, most: int | None, text: Collection[str] | type[str] = (), names: Collection[str] = ()
+) -> Iterator[pd.DataFrame]:
+    """The table in pieces of at most so many rows (None: whole), fewer in wide tables, numbered throughout from 0.
+
+    CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
+    as text everywhere, and str means all. Where ``names`` are given and a file can be read by columns, others are left.
+    """
+    with _named_errors(source), _opened(source) as file:
+        is_arrow = source.endswith(ARROW_SUFFIXES)
+        for piece in _arrow_pieces(source, file, most, names) if is_arrow else _csv_pieces(source, file, most, text):
+            if not isinstance(piece.index, pd.RangeIndex):
+                raise ValueError(f"{title(source)} has rows with more values than its header has names")
+            if piece.empty:
+                raise ValueError(f"{title(source)} has a header but no rows")
+            yield piece
+
+
+def title(source: str) -> str:
+    """The source as messages call it."""
+    return "standard input" if source == STDIN else source
+
+
+def separator(name: str) -> str:
+    """What separates the values in a text file of this name."""
+    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
+
+
+def require_pyarrow(path: str) -> Any:
+    """The module; ValueError with advice where it is not installed."""
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        advice = "pip install pyarrow, or take CSV"
+        raise ValueError(f"{path}: Parquet and Feather files need pyarrow: {advice}") from None
+    return pyarrow
+
+
+@contextmanager
+def _named_errors(source: str) -> Iterator[None]:
+    """What is wrong with the contents of a file, as a ValueError that names the file."""
+    try:
+        yield
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{title(source)} is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
+    except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        raise ValueError(f"{title(source)} cannot be read: {error}") from error
+
+
+def _opened(source: str) -> Any:
+    """The bytes of the source, unpacked."""
+    if source == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(source) if source.endswith(".gz") else open(source, "rb")
+
+
+def _fitting_rows(columns: int, most: int) -> int:
+    return min(most, max(1, CHUNK_VALUES // max(1, columns)))
+
+
+def _csv_pieces(source: str, file: Any, most: int | None, text: Collection[str] | type[str]) -> Iterator[pd.DataFrame]:
+    dtype: Any = text if isinstance(text, type) else dict.fromkeys(text, str)
+    options: Any = {"sep": separator(source), "skipinitialspace": True, "low_memory": False, "dtype": dtype}
+    if most is None:
+        yield pd.read_csv(file, **options)
+        return
+    reader = pd.read_csv(file, iterator=True, **options)
+    rows = min(FIRST_ROWS, most)
+    with suppress(StopIteration):
+        while True:
+            piece = reader.get_chunk(rows)
+            rows = _fitting_rows(piece.shape[1], most)
+            yield piece
+
+
+def _arrow_pieces(source: str, file: Any, most: int | None, names: Collection[str]) -> Iterator[pd.DataFrame]:
+    pa = require_pyarrow(source)
+    batches = _parquet_batches if source.endswith(".parquet") else _feather_batches
+    start = 0
+    try:
+        for batch in batches(file, most, names):
+            piece = batch.to_pandas()
+            yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)
+            start += len(piece)
+    except pa.ArrowException as error:
+        raise ValueError(f"{source} cannot be read: {error}") from error
+    if start == 0:
+        raise ValueError(f"{source} has no rows")
+
+
+def _parquet_batches(file: Any, most: int | None, names: Collection[str]) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
+
+    reader = ParquetFile(file, pre_buffer=False, buffer_size=2**20)  # else it would read the file whole, or by groups
+    if most is None:
+        yield reader.read()
+        return
+    columns = _needed(reader.schema_arrow.names, names)
+    yield from reader.iter_batches(_fitting_rows(len(columns), most), columns=columns)
+
+
+def _feather_batches(file: Any, most: int | None, names: Collection[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    reader = pa.ipc.open_file(file)
+    if most is None:
+        yield reader.read_all()
+        return
+    columns = _needed(reader.schema.names, names)
+    rows = _fitting_rows(len(columns), most)
+    for batch in map(reader.get_batch, range(reader.num_record_batches)):
+        for first in range(0, len(batch), rows):
+            yield batch.select(columns).slice(first, rows)
+
+
+def _needed(present: list[str], names: Collection[str]) -> list[str]:
+    """The names, if all of them are there; everything where there are none, or to tell which are missing."""
+    return list(names) if names and set(names) <= set(present) else present

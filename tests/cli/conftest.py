@@ -1,0 +1,60 @@
+"""Fixtures of the command line: main() in this process, in a folder with a table and a model."""
+
+import io
+import re
+import sys
+
+import pytest
+
+from cli.command import FIT_MIXED, contents, make_mixed, make_table
+from salsa import SalsaRegressor, cli
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The working folder, with train.csv, new.csv (no target) and model.salsa."""
+    monkeypatch.chdir(tmp_path)
+    train, new = make_table(), make_table(25, seed=1).drop(columns="y")
+    train.to_csv("train.csv", index=False)
+    new.to_csv("new.csv", index=False)
+    SalsaRegressor(random_state=0).fit(train.drop(columns="y"), train["y"]).save("model.salsa")
+    return tmp_path
+
+
+@pytest.fixture
+def call(monkeypatch, capsys):
+    """Run main() with these arguments; exit code, standard output, standard error."""
+
+    def run(*arguments, stdin=None):
+        monkeypatch.setattr(sys, "argv", ["salsa", *map(str, arguments)])
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return exit_.value.code or 0, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def refused(call, folder):
+    """Run main() with arguments it must refuse: exit code 2, one line, nothing written. The line."""
+
+    def run(*arguments, **options):
+        before = contents(folder)
+        code, out, err = call(*arguments, **options)
+        assert (code, out) == (2, "")
+        assert re.fullmatch(r"salsa: .+\n", err)
+        assert contents(folder) == before
+        return err
+
+    return run
+
+
+@pytest.fixture
+def mixed(call, folder):
+    """The working folder with mixed.csv, and mixed.salsa fitted to it by the command line."""
+    make_mixed().to_csv("mixed.csv", index=False)
+    code, _, err = call("fit", "mixed.csv", *FIT_MIXED, "--category", "code")
+    assert (code, err) == (0, "")
+    return folder

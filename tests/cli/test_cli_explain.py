@@ -1,0 +1,159 @@
+"""salsa explain."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import salsa
+from cli.command import make_table
+from salsa import SalsaRegressor
+from salsa.explain import decompose, shapley
+
+
+@pytest.fixture
+def explained(call, folder):
+    """Run salsa explain --json; what it says."""
+
+    def run(*arguments):
+        code, out, err = call("explain", *arguments, "--json")
+        assert (code, err) == (0, "")
+        return json.loads(out, parse_constant=pytest.fail)
+
+    return run
+
+
+class TestShares:
+    def test_as_in_python(self, explained):
+        summary, anova = explained("model.salsa"), decompose(salsa.load("model.salsa"))
+        assert summary["importance"] == anova.importance().to_dict("records")
+        assert summary["sobol"] == anova.sobol().to_dict("records")
+        assert (summary["mean"], summary["variance"]) == (anova.mean, anova.variance)
+        assert sum(order["variance_share"] for order in summary["orders"]) == pytest.approx(1)
+
+    def test_printed(self, call, folder):
+        code, out, err = call("explain", "model.salsa")
+        assert (code, err) == (0, "")
+        assert re.search(r"term +order +% of variance\n", out)
+        assert re.search(r"^b × c +2 +\d+\.\d\d$", out, re.MULTILINE)
+        assert re.search(r"feature +% by itself +% in total\n", out)
+        assert re.search(r"order +% of variance\n", out)
+
+    def test_constant_target(self, explained):
+        SalsaRegressor(order=1, alpha=1).fit(np.eye(4), np.ones(4)).save("flat.salsa")
+        assert explained("flat.salsa")["variance"] == pytest.approx(0)
+
+    def test_several_outputs(self, explained):
+        table = make_table()
+        SalsaRegressor(order=1, alpha=0.1).fit(table[list("abcd")], table[["y", "a"]]).save("two.salsa")
+        assert explained("two.salsa", "new.csv")["data"]["rows"] == 25
+
+
+class TestEffects:
+    def test_one_and_two_features(self, explained):
+        anova = decompose(salsa.load("model.salsa"))
+        curve, surface = anova.effect("a"), anova.effect("b", "c")
+        one, two = explained("model.salsa", "--effects", "a", "--effects", "b,c")["effects"]
+        assert (one["features"], two["features"]) == (["a"], ["b", "c"])
+        assert one["effect"] == curve.frame()["effect"].tolist()
+        assert two["sd"] == surface.sd.tolist()
+        assert np.shape(two["effect"]) == tuple(map(len, two["values"]))
+
+    def test_printed(self, call, folder):
+        code, out, err = call("explain", "model.salsa", "--effects", "a", "--effects", "b,c")
+        assert (code, err) == (0, "")
+        tables = [text.splitlines() for text in out.split("\n\n") if "effect" in text]
+        assert [len(lines) for lines in tables] == [2 + 11 + 1, 2 + 25 + 1]
+
+    def test_categories_and_missing_values(self, call, mixed):
+        out = call("explain", "mixed.salsa", "--effects", "colour", "--effects", "code", "--effects", "flag")[1]
+        assert [len(re.findall(rf"^ *{label} +-?\d", out, re.MULTILINE)) for label in ("red", "20", "missing")] == [
+            1,
+            1,
+            3,
+        ]
+
+    def test_names_with_commas(self, explained):
+        table = make_table().rename(columns={"a": "a,b"})
+        SalsaRegressor(order=1, alpha=0.1).fit(table.drop(columns="y"), table["y"]).save("m.salsa")
+        assert explained("m.salsa", "--effects", "a,b")["effects"][0]["features"] == ["a,b"]
+
+    def test_unknown_features(self, refused, call, mixed):
+        assert "there is no feature 'color'; did you mean 'colour'?" in refused(
+            "explain", "mixed.salsa", "--effects", "color"
+        )
+
+
+class TestRows:
+    def test_contributions_add_up(self, explained):
+        row = explained("model.salsa", "new.csv", "--row", "3")["row"]
+        model, new = salsa.load("model.salsa"), pd.read_csv("new.csv")
+        parts = {entry["feature"]: entry["contribution"] for entry in row["contributions"]}
+        assert row["prediction"] == pytest.approx(model.predict(new)[2])
+        assert row["base_value"] + sum(parts.values()) == pytest.approx(row["prediction"])
+        assert [parts[name] for name in "abcd"] == pytest.approx(shapley(model, new).all_values[2, :, 0].tolist())
+        sizes = [abs(entry["contribution"]) for entry in row["contributions"]]
+        assert sizes == sorted(sizes, reverse=True)
+        assert {entry["feature"]: entry["value"] for entry in row["contributions"]} == new.iloc[2].to_dict()
+
+    def test_printed(self, call, mixed):
+        code, out, err = call("explain", "mixed.salsa", "mixed.csv", "--row", "80")
+        assert (code, err) == (0, "")
+        assert re.search(r"mean prediction +-?\d\S*\n(.+\n){4}prediction of row 80 +-?\d\S*\n", out)
+        assert re.search(r"colour +(red|green|blue|missing) +[+-]\d", out)
+
+    def test_many_features(self, call, folder):
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame(rng.normal(size=(40, 30))).add_prefix("x")
+        SalsaRegressor(order=1, alpha=0.1, relevance="equal").fit(table, table.sum(axis=1)).save("m.salsa")
+        table.to_csv("wide.csv", index=False)
+        out = call("explain", "m.salsa", "wide.csv", "--row", "1")[1]
+        assert out.count("... and 10 smaller ones\n") == 2
+        assert re.search(r"^10 others +[+-]\d\S*\nprediction of row 1 ", out, re.MULTILINE)
+        assert call("explain", "m.salsa", "wide.csv")[1].count("... and 10 smaller ones\n") == 3
+
+    def test_all_rows(self, explained):
+        summary = explained("model.salsa", "train.csv", "--target", "y")
+        model, train = salsa.load("model.salsa"), make_table()
+        X = pd.read_csv("train.csv")[list("abcd")]
+        means = pd.Series({entry["feature"]: entry["mean_size"] for entry in summary["data"]["contributions"]})
+        assert means[list("abcd")].to_numpy() == pytest.approx(
+            np.abs(shapley(model, X).all_values[:, :, 0]).mean(axis=0)
+        )
+        assert summary["data"]["r2"] == pytest.approx(model.score(X, train["y"]))
+
+    def test_from_a_pipe(self, call, folder):
+        expected = call("explain", "model.salsa", "new.csv", "--row", "2")
+        assert call("explain", "model.salsa", "-", "--row", "2", stdin=Path("new.csv").read_bytes()) == expected
+
+    def test_unseen_categories_are_told(self, call, mixed):
+        pd.read_csv("mixed.csv").assign(colour="mauve").to_csv("new.csv", index=False)
+        assert "column 'colour': 80 rows, such as 'mauve'" in call("explain", "mixed.salsa", "new.csv", "--row", "1")[2]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("new.csv --row 26", "--row 26: new.csv has rows 1 to 25"),
+            ("new.csv --row 0", "--row 0: new.csv has rows 1 to 25"),
+            ("--row 1", "--row 1 refers to a table"),
+            ("--target y", "--target y refers to a table"),
+            ("train.csv --target Y", "has no column 'Y' (did you mean 'y'?)"),
+            ("absent.csv", "absent.csv: "),
+            ("new.csv --out new.csv", "it is also an input"),
+            ("new.csv --out model.salsa", "it is also an input"),
+            ("--out absent/r.html", "there is no folder"),
+            ("--out .", "is not a file"),
+        ],
+    )
+    def test_wrong_options(self, refused, options, message):
+        assert message in refused("explain", "model.salsa", *options.split())
+
+
+class TestReport:
+    @pytest.mark.parametrize("options", ["", "new.csv", "train.csv --target y", "train.csv --target y --row 2"])
+    def test_is_written(self, explained, options):
+        assert explained("model.salsa", *options.split(), "--out", "r.html")["report"] == "r.html"
+        assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")

@@ -1,0 +1,168 @@
+"""salsa fit: options, tables, errors."""
+
+import gzip
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import salsa
+from cli.command import make_table
+from salsa import SalsaRegressor, cli
+
+
+class TestFit:
+    def test_prints_what_was_chosen(self, call, folder):
+        code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1,2")
+        assert (code, err) == (0, "")
+        best = salsa.load("m.salsa").search_.table.query("chosen").iloc[0]
+        assert re.search(r"rows +60\n", out)
+        assert re.search(r"features +4, of which 4 are used\n", out)
+        assert re.search(rf"R2 +{1 - best['cv_error']:.4f} \+/- {best['standard_error']:.4f} ", out)
+        assert re.search(r"model +m.salsa\n", out)
+        assert re.search(rf"\* {best['order']} ", out)
+
+    def test_json(self, call, folder):
+        code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--json")
+        summary, model = json.loads(out), salsa.load("m.salsa")
+        assert (code, err) == (0, "")
+        assert summary["rows"] == 60
+        assert summary["features"] == list("abcd")
+        assert [row["order"] for row in summary["orders"]] == model.search_.table["order"].tolist()
+        assert summary["r2"] == max(row["r2"] for row in summary["orders"] if row["chosen"])
+
+    def test_options_reach_the_estimator(self, call, folder):
+        options = "--order 2 --alpha 0.1,1 --interactions exact --kernel laplace --bandwidth 5 --cv 3 --seed 7 --jobs 1"
+        call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--drop", "a", "--drop", "b", *options.split())
+        model = salsa.load("m.salsa")
+        expected = {"order": 2, "interactions": "exact", "kernel": "laplace", "bandwidth": 5.0, "cv": 3}
+        assert expected.items() <= model.get_params().items()
+        assert (model.random_state, model.n_jobs, list(model.feature_names_in_)) == (7, 1, ["c", "d"])
+        assert model.search_.results[0].path.alphas.tolist() == [0.1, 1.0]
+
+    def test_nothing_to_search(self, call, folder):
+        arguments = ["fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "2", "--alpha", "0.1"]
+        assert re.search(r"alpha +0.1\nnote ", call(*arguments)[1])
+        assert json.loads(call(*arguments, "--json")[1])["r2"] is None
+
+    def test_report(self, call, folder):
+        code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--report", "r.html")
+        assert (code, err) == (0, "")
+        assert re.search(r"report +r.html\n", out)
+        assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+    @pytest.mark.parametrize(
+        ("report", "message"),
+        [
+            ("m.salsa", "it is also"),
+            ("train.csv", "it is also"),
+            (".", "is not a file"),
+            ("absent/r.html", "no folder"),
+        ],
+    )
+    def test_reports_are_checked_before_the_fit(self, refused, monkeypatch, report, message):
+        monkeypatch.setattr(SalsaRegressor, "fit", None)
+        assert message in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--report", report)
+
+    def test_weights(self, call, folder):
+        train = make_table()
+        weight = np.arange(60) % 3
+        train.assign(w=weight).to_csv("weighted.csv", index=False)
+        call("fit", "weighted.csv", "--target", "y", "--weights", "w", "--out", "m.salsa")
+        expected = SalsaRegressor(random_state=0).fit(train.drop(columns="y"), train["y"], weight)
+        np.testing.assert_array_equal(salsa.load("m.salsa").expansion_.coef, expected.expansion_.coef)
+
+    @pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "t.csv.gz"])
+    def test_formats(self, call, folder, name):
+        make_table().to_csv(name, sep="\t" if ".tsv" in name else ",", index=False)
+        code, out, _ = call("fit", name, "--target", "y", "--out", "m.salsa", "--order", "1", "--json")
+        assert (code, json.loads(out)["rows"]) == (0, 60)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("--order x", "order='x' must be"),
+            ("--order 5", "order=5: an order is an integer from 1 to 4"),
+            ("--alpha -1", "alpha=-1.0"),
+            ("--kernel round", "kernel='round' must be one of"),
+            ("--bandwidth 0", "bandwidth=0.0"),
+            ("--cv 1", "cv=1: at least 2 folds"),
+            ("--cv x", "Invalid value for '--cv'"),
+            ("--jobs 0", "n_jobs=0"),
+            ("--drop aa", "has no column 'aa' (did you mean 'a'?)"),
+            ("--drop y", "column 'y' has two roles"),
+            ("--weights y", "column 'y' has two roles"),
+            ("--weights W", "has no column 'W'"),
+            ("--category A", "has no column 'A' (did you mean 'a'?)"),
+            ("--category y", "column 'y' has two roles"),
+            ("--category a --drop a", "column 'a' has two roles"),
+            ("--drop a --drop b --drop c --drop d", "no column left"),
+            ("--nonsense", "No such option: --nonsense"),
+        ],
+    )
+    def test_wrong_options(self, refused, options, message):
+        assert message in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", *options.split())
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (b"", "t.csv is empty"),
+            (b"a,y\n", "t.csv has a header but no rows"),
+            (b"a,y\n1,2\n2,x\n", "column 'y' has 'x' in row 2, which is not a finite number\n"),
+            (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all)\n"),
+            (b"a,y\n,2\nNA,3\n", "no column left to predict 'y' from (columns without values are ignored)"),
+            (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2, which is not a finite number; --drop 'a'"),
+            (b"a;y\n1;2\n", "its only column is 'a;y'"),
+            (b"a,Y\n1,2\n", "has no column 'y' (did you mean 'Y'?)"),
+            (b"a,y\n1,2,3\n1,2,3\n", "more values than its header has names"),
+            (b"a,y\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
+            (b"\xff\xfe,y\n1,2\n", "not a text file in UTF-8"),
+        ],
+    )
+    def test_wrong_tables(self, refused, folder, text, message):
+        Path("t.csv").write_bytes(text)
+        assert message in refused("fit", "t.csv", "--target", "y", "--out", "m.salsa")
+
+    def test_wrong_standard_input(self, refused):
+        assert "standard input is empty" in refused("fit", "-", "--target", "y", "--out", "m.salsa", stdin=b"")
+
+    @pytest.mark.parametrize(
+        "packed", [b"plain", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-12], b"\x1f\x8b\x08" + bytes(40)]
+    )
+    def test_damaged_gzip(self, refused, folder, packed):
+        Path("t.csv.gz").write_bytes(packed)
+        assert "t.csv.gz cannot be read: " in refused("fit", "t.csv.gz", "--target", "y", "--out", "m.salsa")
+
+    @pytest.mark.parametrize("name", ["absent.csv", "."])
+    def test_unreadable_files(self, refused, name):
+        assert refused("fit", name, "--target", "y", "--out", "m.salsa").startswith(f"salsa: {name}: ")
+
+    @pytest.mark.parametrize(
+        ("out", "message"),
+        [
+            ("absent/m.salsa", "there is no folder"),
+            (".", "is not a file"),
+            ("/dev/null", "is not a file"),
+            ("/proc/m.salsa", "cannot write"),
+            ("train.csv", "it is also an input"),
+        ],
+    )
+    def test_outputs_are_checked_before_the_fit(self, refused, monkeypatch, out, message):
+        monkeypatch.setattr(SalsaRegressor, "fit", None)
+        assert message in refused("fit", "train.csv", "--target", "y", "--out", out)
+
+    def test_out_of_memory(self, refused, monkeypatch):
+        def fit(*_):
+            raise MemoryError("this fit needs about 1 TB")
+
+        monkeypatch.setattr(SalsaRegressor, "fit", fit)
+        assert "needs about 1 TB" in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa")
+
+    def test_bugs_are_not_hidden(self, monkeypatch, folder):
+        monkeypatch.setattr(SalsaRegressor, "fit", None)
+        monkeypatch.setattr(sys, "argv", ["salsa", "fit", "train.csv", "--target", "y", "--out", "m.salsa"])
+        with pytest.raises(TypeError):
+            cli.main()

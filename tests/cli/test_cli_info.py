@@ -1,0 +1,63 @@
+"""salsa info."""
+
+import json
+import re
+from pathlib import Path
+
+import pandas as pd
+
+import salsa
+from cli.command import make_mixed, make_table
+from salsa import SalsaRegressor
+from salsa.archive import VERSION
+
+
+class TestInfo:
+    def test_json(self, call, folder):
+        code, out, err = call("info", "model.salsa", "--json")
+        summary, model = json.loads(out), salsa.load("model.salsa")
+        best = model.search_.table.query("chosen").iloc[0]
+        assert (code, err) == (0, "")
+        assert (summary["anchors"], summary["outputs"]) == (60, 1)
+        assert (summary["format_version"], summary["salsa_version"]) == (VERSION, salsa.__version__)
+        assert summary["bytes"] == Path("model.salsa").stat().st_size
+        assert (summary["order"], summary["alpha"]) == (model.order_, model.alpha_)
+        assert (summary["cv_error"], summary["standard_error"]) == (best["cv_error"], best["standard_error"])
+        features = pd.DataFrame(summary["features"])
+        assert features["name"].tolist() == list("abcd")
+        assert set(features["kind"]) == {"number"}
+        assert features["relevance"].tolist() == model.relevance_.tolist()
+        assert features["bandwidth"].tolist() == model.bandwidth_.tolist()
+
+    def test_printed(self, call, folder):
+        code, out, err = call("info", "model.salsa")
+        assert (code, err) == (0, "")
+        assert re.search(rf"file +\d+\.?\d* kB, format version {VERSION}, by salsa \S+\n", out)
+        assert re.search(r"features +4, of which \d are used\n", out)
+        assert re.search(r"CV error +0\.\d{4} \+/- 0\.\d{4} of the target's variance\n", out)
+        assert len(re.findall(r"^[abcd] +number +\S+ +\S+$", out, re.MULTILINE)) == 4
+
+    def test_kinds_of_features(self, call, folder):
+        table = make_mixed().astype({"flag": float}).assign(size=["s", "m", "l", "xl"] * 20)
+        table["size"] = pd.Categorical(table["size"], ["s", "m", "l", "xl"], ordered=True)
+        SalsaRegressor(order=1, alpha=0.1).fit(table.drop(columns="y"), table["y"]).save("m.salsa")
+        summary = json.loads(call("info", "m.salsa", "--json")[1])
+        kinds = {feature["name"]: (feature["kind"], feature["levels"]) for feature in summary["features"]}
+        numbers = dict.fromkeys(["a", "code", "flag"], ("number", None))
+        assert kinds == {**numbers, "colour": ("category", 3), "size": ("ordered", 4)}
+        assert summary["features"][1]["bandwidth"] is None
+        assert (summary["cv_error"], len(summary["notes"])) == (None, 1)
+        assert re.search(r"colour +category of 3 levels +\S+ +-\n", call("info", "m.salsa")[1])
+
+    def test_several_outputs_without_names(self, call, folder):
+        table = make_table().to_numpy()
+        model = SalsaRegressor(order=2, alpha=1, interactions="exact", relevance="equal")
+        model.fit(table[:, :3], table[:, 3:]).save("m")
+        out = call("info", "m")[1]
+        assert re.search(r"outputs +2\n", out)
+        assert re.search(r"order +2 alone\n", out)
+        assert re.search(r"^x0 +number", out, re.MULTILINE)
+
+    def test_wrong_files(self, refused):
+        assert refused("info", "absent.salsa").startswith("salsa: absent.salsa: ")
+        assert "train.csv " in refused("info", "train.csv")

@@ -1,0 +1,247 @@
+"""salsa predict: chunks, formats, intervals, files larger than memory."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import salsa
+from cli.command import contents, make_table
+from salsa import SalsaRegressor
+from salsa.cli import predict
+from salsa.tables import writing
+from salsa.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
+
+
+class TestPredict:
+    def test_columns_are_matched_by_name(self, call, folder):
+        new = pd.read_csv("new.csv")
+        new[["d", "b", "a", "c"]].assign(note="text").to_csv("mixed.csv", index=False)
+        assert call("predict", "model.salsa", "mixed.csv") == call("predict", "model.salsa", "new.csv")
+
+    def test_chunks_change_nothing(self, call, folder, monkeypatch):
+        whole = call("predict", "model.salsa", "new.csv", "--out", "whole.csv")
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        assert whole == (0, "25 predictions written to whole.csv\n", "")
+        call("predict", "model.salsa", "new.csv", "--out", "chunks.csv")
+        assert Path("whole.csv").read_text() == Path("chunks.csv").read_text()
+
+    def test_json(self, call, folder):
+        expected = salsa.load("model.salsa").predict(pd.read_csv("new.csv")).tolist()
+        values = json.loads(call("predict", "model.salsa", "new.csv", "--json")[1])
+        written = json.loads(call("predict", "model.salsa", "new.csv", "--json", "--out", "p.csv")[1])
+        assert values == {"rows": 25, "predictions": expected}
+        assert written == {"rows": 25, "out": "p.csv"}
+
+    @pytest.mark.parametrize("interval", [[], ["--interval", "0.5"], ["--interval", "0.999"]])
+    def test_json_comes_in_pieces(self, call, folder, monkeypatch, interval):
+        whole = call("predict", "model.salsa", "new.csv", "--json", *interval)
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        pieces = call("predict", "model.salsa", "new.csv", "--json", *interval)
+        assert (whole[0], pieces[0]) == (0, 0)
+        expected = json.loads(whole[1])
+        assert expected.keys() == json.loads(pieces[1]).keys()
+        for name, values in json.loads(pieces[1]).items():
+            np.testing.assert_allclose(np.array(values, float), np.array(expected[name], float), rtol=1e-12)
+
+    def test_several_outputs_and_no_names(self, call, folder):
+        train, new = make_table(), pd.read_csv("new.csv")
+        X, Y = train.drop(columns="y").to_numpy(), train[["y", "a"]].to_numpy()
+        model = SalsaRegressor(order=1, alpha=0.1).fit(X, Y)
+        model.save("two.salsa")
+        out = pd.read_csv(io.StringIO(call("predict", "two.salsa", "new.csv")[1]))
+        assert list(out.columns) == ["prediction_0", "prediction_1"]
+        np.testing.assert_array_equal(out, model.predict(new.to_numpy()))
+
+    def test_links_and_modes_are_kept(self, call, folder):
+        Path("real.csv").touch()
+        Path("link.csv").symlink_to("real.csv")
+        call("predict", "model.salsa", "new.csv", "--out", "link.csv")
+        assert Path("link.csv").is_symlink()
+        assert len(pd.read_csv("real.csv")) == 25
+        assert Path("real.csv").stat().st_mode == Path("new.csv").stat().st_mode
+
+    def test_packed_output(self, call, folder):
+        call("predict", "model.salsa", "new.csv", "--out", "p.csv.gz")
+        assert len(pd.read_csv("p.csv.gz")) == 25
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_arrow_output(self, call, folder, monkeypatch, suffix):
+        text = call("predict", "model.salsa", "new.csv", "--interval", "0.8")[1]
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        monkeypatch.setattr(writing, "GROUP_ROWS", 10)
+        done = call("predict", "model.salsa", "new.csv", "--interval", "0.8", "--out", f"p.{suffix}")
+        assert done == (0, f"25 predictions written to p.{suffix}\n", "")
+        table = getattr(pd, f"read_{suffix}")(f"p.{suffix}")
+        pd.testing.assert_frame_equal(table, pd.read_csv(io.StringIO(text)), rtol=1e-12)
+
+    def test_arrow_output_needs_pyarrow(self, refused, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert "need pyarrow: pip install" in refused("predict", "model.salsa", "new.csv", "--out", "p.parquet")
+
+    @pytest.mark.parametrize("out", ["p.csv", "p.csv.gz", "p.parquet", "p.feather"])
+    def test_late_errors_leave_nothing(self, refused, folder, monkeypatch, out):
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        new = pd.read_csv("new.csv").astype(object)
+        new.loc[19, "b"] = "red"
+        new.to_csv("late.csv", index=False)
+        message = "late.csv: column 'b' has 'red' in row 20, which is not a finite number; it held numbers in training"
+        assert message in refused("predict", "model.salsa", "late.csv", "--out", out)
+
+    def test_missing_features(self, refused, folder):
+        pd.read_csv("new.csv").rename(columns={"a": "A"}).drop(columns="c").to_csv("few.csv", index=False)
+        assert "has no column 'a' (did you mean 'A'?), 'c';" in refused("predict", "model.salsa", "few.csv")
+
+    def test_wrong_number_of_unnamed_features(self, refused, folder):
+        SalsaRegressor(order=1, alpha=1).fit(np.eye(3), np.arange(3)).save("bare.salsa")
+        assert "needs its 3 columns alone" in refused("predict", "bare.salsa", "new.csv")
+
+    @pytest.mark.parametrize("damage", [lambda b: b[:500], lambda b: b"text", lambda b: b[:900] + bytes(20) + b[920:]])
+    def test_damaged_models(self, refused, folder, damage):
+        Path("bad.salsa").write_bytes(damage(Path("model.salsa").read_bytes()))
+        assert "bad.salsa " in refused("predict", "bad.salsa", "new.csv", "--out", "p.csv")
+
+    def test_interrupt_inside_the_reader(self, call, folder, monkeypatch):
+        class Interrupting(io.BytesIO):
+            def read(self, size=-1):
+                os.kill(os.getpid(), signal.SIGINT)
+                return super().read(size)
+
+        before = contents(folder)
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupting(b"a,b,c,d\n1,2,3,4\n")))
+        handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            assert call("predict", "model.salsa", "-", "--out", "p.csv") == (130, "", "salsa: interrupted\n")
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        assert contents(folder) == before
+
+    @pytest.mark.parametrize("out", ["new.csv", "model.salsa"])
+    def test_inputs_are_not_overwritten(self, refused, out):
+        assert "it is also an input" in refused("predict", "model.salsa", "new.csv", "--out", out)
+
+
+class TestIntervals:
+    def test_ends(self, call, folder):
+        code, out, err = call("predict", "model.salsa", "new.csv", "--interval", "0.8")
+        model, new = salsa.load("model.salsa"), pd.read_csv("new.csv")
+        assert (code, err) == (0, "")
+        table = pd.read_csv(io.StringIO(out))
+        assert list(table) == ["prediction", "lower", "upper"]
+        np.testing.assert_allclose(table["prediction"], model.predict(new))
+        np.testing.assert_allclose(table[["lower", "upper"]], model.predict_interval(new, 0.8))
+        lists = json.loads(call("predict", "model.salsa", "new.csv", "--interval", "0.8", "--json")[1])
+        assert lists["rows"] == 25
+        np.testing.assert_array_equal(np.transpose([lists["lower"], lists["upper"]]), model.predict_interval(new, 0.8))
+
+    def test_chunks_change_nothing(self, call, folder, monkeypatch):
+        arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.8", "--out"]
+        call(*arguments, "whole.csv")
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        assert call(*arguments, "chunks.csv")[0] == 0
+        np.testing.assert_allclose(pd.read_csv("whole.csv"), pd.read_csv("chunks.csv"), rtol=1e-12)
+
+    def test_several_outputs(self, call, folder):
+        train, new = make_table(), pd.read_csv("new.csv")
+        model = SalsaRegressor(order=1, alpha=0.1).fit(train.drop(columns="y"), train[["y", "a"]])
+        model.save("two.salsa")
+        out = pd.read_csv(io.StringIO(call("predict", "two.salsa", "new.csv", "--interval", "0.8")[1]))
+        assert list(out) == ["prediction_0", "prediction_1", "lower_0", "lower_1", "upper_0", "upper_1"]
+        np.testing.assert_allclose(out[["lower_1", "upper_1"]], model.predict_interval(new, 0.8)[:, 1])
+        lists = json.loads(call("predict", "two.salsa", "new.csv", "--interval", "0.8", "--json")[1])
+        assert np.shape(lists["upper"]) == (25, 2)
+
+    def test_infinite_ends(self, call, folder):
+        arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.999"]
+        assert np.isinf(pd.read_csv(io.StringIO(call(*arguments)[1]))["upper"]).all()
+        assert json.loads(call(*arguments, "--json")[1])["upper"] == [None] * 25
+
+    @pytest.mark.parametrize("value", ["0", "1", "90", "nan", "-0.5"])
+    def test_wrong_probabilities(self, refused, value):
+        assert "Invalid value for '--interval'" in refused("predict", "model.salsa", "new.csv", "--interval", value)
+
+
+def peak_of(*arguments, **options):
+    """Peak memory (MB) of the real command."""
+    code = (
+        "import sys, salsa.cli\ntry:\n    salsa.cli.main()\n"
+        "finally:\n    sys.stderr.write(open('/proc/self/status').read())"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=120, **options)
+    assert done.returncode == 0
+    return int(re.search(rb"VmHWM:\s+(\d+) kB", done.stderr)[1]) / 1000
+
+
+class TestLargeFiles:
+    """Chunk by chunk: what the command takes does not grow with the rows."""
+
+    @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell peaks like this")
+    def test_memory_is_flat(self, folder):
+        others = pd.DataFrame(np.random.default_rng(0).integers(0, 10, (100_000, 40))).add_prefix("other")
+        head, *lines = make_table(100_000).drop(columns="y").join(others).to_csv(index=False).splitlines(keepends=True)
+        text = "".join(lines)
+        Path("once.csv").write_text(head + text)
+        Path("large.csv").write_text(head + 4 * text)
+        limit = peak_of("predict", "model.salsa", "once.csv") + 50  # MB; 300 000 more rows as numbers take 106
+        assert limit < 450
+        for options in (["--out", "p.csv"], ["--out", "p.parquet"], ["--json"]):
+            assert peak_of("predict", "model.salsa", "large.csv", *options) < limit
+
+    @pytest.mark.parametrize("suffix", ["csv", "parquet", "feather"])
+    def test_wide_tables_come_in_short_chunks(self, folder, suffix):
+        table = pd.DataFrame(np.zeros((2500, 1200))).add_prefix("x")
+        table.to_csv("t.csv", index=False) if suffix == "csv" else getattr(table, f"to_{suffix}")(f"t.{suffix}")
+        chunks = list(read_chunks(f"t.{suffix}", 10_000))
+        assert max(chunk.size for chunk in chunks) <= max(CHUNK_VALUES, FIRST_ROWS * 1200)
+        assert len(chunks) >= 3
+        assert [*pd.concat(chunks).index] == [*range(2500)]
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_columns_that_are_not_needed_are_left(self, folder, suffix):
+        getattr(make_table(), f"to_{suffix}")(f"t.{suffix}")
+        assert list(next(read_chunks(f"t.{suffix}", 10, names=["b", "a"]))) == ["b", "a"]
+        assert list(next(read_chunks(f"t.{suffix}", 10, names=["b", "z"]))) == list("abcdy")
+
+    def test_chunks_shrink_with_the_model(self, folder):
+        model = salsa.load("model.salsa")
+        assert predict.chunk_rows(model, None) == predict.CHUNK_WORK // (60 * 4)
+        assert predict.chunk_rows(model, 0.9) == predict.CHUNK_WORK // (60 * 64)
+
+
+class TestNumbers:
+    """Every number is written with the fewest digits that give it back, with pyarrow or without."""
+
+    @pytest.mark.parametrize("has_pyarrow", [True, False])
+    def test_odd_numbers(self, monkeypatch, has_pyarrow):
+        odd = [
+            0.1,
+            1.0,
+            -0.0,
+            1 / 3,
+            1e-4,
+            9.999e-5,
+            -1e-7,
+            5e-324,
+            1e10 / 3,
+            1e11 / 3,
+            123456.0,
+            1e22,
+            -1.7e308,
+            np.inf,
+        ]
+        values = np.r_[odd, np.random.default_rng(0).normal(size=1000) * 10.0 ** np.arange(-20, 20).repeat(25)]
+        if not has_pyarrow:
+            monkeypatch.setitem(sys.modules, "pyarrow", None)
+        file = io.StringIO()
+        assert writing.write_text(iter([pd.DataFrame({"a,b": values, "c": -values})]), file, "\t") == len(values)
+        lines = [f"{v!r}\t{-v!r}" for v in values.tolist()]
+        assert file.getvalue().splitlines() == ["a,b\tc", *lines]

@@ -1,0 +1,171 @@
+"""What a shell sees: the real command."""
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import salsa
+from cli.command import COMMAND, contents, interrupt, interruptible, make_table, shell
+
+
+class TestShell:
+    def test_fit_and_predict_agree_with_python(self, folder):
+        fitted = shell(
+            "fit", "-", "--target", "y", "--out", "shell.salsa", "--json", input=Path("train.csv").read_bytes()
+        )
+        assert (fitted.returncode, fitted.stderr) == (0, b"")
+        model = salsa.load("model.salsa")
+        summary = json.loads(fitted.stdout)
+        assert (summary["order"], summary["alpha"]) == (model.order_, model.alpha_)
+
+        predicted = shell("predict", "shell.salsa", "new.csv")
+        assert (predicted.returncode, predicted.stderr) == (0, b"")
+        values = pd.read_csv(io.BytesIO(predicted.stdout))["prediction"]
+        np.testing.assert_array_equal(values, model.predict(pd.read_csv("new.csv")))
+
+    def test_errors_are_one_line(self, folder):
+        before = contents(folder)
+        done = shell("fit", "train.csv", "--target", "yy", "--out", "m.salsa")
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert re.fullmatch(rb"salsa: train.csv has no column 'yy' .*\n", done.stderr)
+        assert contents(folder) == before
+
+    def test_interrupted_fit(self, folder):
+        before = contents(folder)
+        table = make_table(1500, 12).to_csv(index=False).encode()
+        assert len(table) > 2**17  # more than a pipe holds: when all is written, the command is reading
+        process = interruptible("fit", "-", "--target", "y", "--out", "m.salsa")
+        process.stdin.write(table)
+        process.stdin.close()
+        process.stdin = None
+        time.sleep(0.5)
+        assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
+        assert contents(folder) == before
+
+    def test_interrupted_predict(self, folder):
+        before = contents(folder)
+        process = interruptible("predict", "model.salsa", "-", "--out", "p.csv")
+        deadline = time.monotonic() + 30
+        while not list(folder.glob(".salsa-*")) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert contents(folder) != before
+        assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
+        assert contents(folder) == before
+
+    def test_interrupted_explain(self, folder):
+        before = contents(folder)
+        process = interruptible("explain", "model.salsa", "-", "--out", "report.html")
+        process.stdin.write(make_table(20_000).to_csv(index=False).encode())  # more than a pipe holds: it is reading
+        process.stdin.flush()
+        assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
+        assert contents(folder) == before
+
+    def test_reader_that_leaves(self, folder):
+        process = interruptible("predict", "model.salsa", "new.csv")
+        process.stdout.close()
+        process.stdout = None
+        assert process.communicate(timeout=30)[1] == b""
+        assert process.returncode == 1
+
+
+class TestHelp:
+    @pytest.mark.parametrize(
+        "command", [["fit"], ["predict"], ["explain"], ["info"], ["demo"], ["reproduce", "table1"]]
+    )
+    def test_every_command_has_an_example(self, call, command):
+        code, out, err = call(*command, "--help")
+        assert (code, err) == (0, "")
+        assert f"Example: salsa {' '.join(command)}" in out
+
+    @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
+    def test_overview(self, call, arguments):
+        code, out, err = call(*arguments)
+        assert (code, err) == (0, "")
+        assert all(command in out for command in ("fit", "predict", "explain", "info", "demo", "reproduce"))
+        assert "Exit codes: 0 success; 1 the reader of the output left; 2 " in " ".join(out.split())
+
+    def test_version(self, call):
+        assert call("--version") == (0, f"salsa {salsa.__version__}\n", "")
+
+    def test_nothing_large_is_imported_before_a_command_runs(self):
+        code = "import sys, salsa.cli; print(*sys.modules)"
+        loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+        assert not {"numpy", "pandas", "pyarrow", "rich.progress", "scipy", "sklearn"} & set(loaded)
+
+
+def complete(words, shell_name="bash"):
+    """What the command offers for the last of these words."""
+    if shell_name == "bash":
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    else:
+        asked = {"_TYPER_COMPLETE_ARGS": words, "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    done = shell(env={**os.environ, "_SALSA_COMPLETE": f"complete_{shell_name}", **asked})
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode().split()
+
+
+class TestCompletion:
+    @pytest.mark.parametrize(
+        ("name", "sign"),
+        [
+            ("bash", "complete -o default -F _salsa_completion salsa"),
+            ("zsh", "#compdef salsa"),
+            ("fish", "complete --command salsa"),
+        ],
+    )
+    def test_scripts(self, name, sign):
+        done = shell("--show-completion", name)
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert sign in done.stdout.decode()
+
+    def test_installation(self, tmp_path):
+        done = shell("--install-completion", "bash", env={**os.environ, "HOME": str(tmp_path)})
+        assert (done.returncode, done.stderr) == (0, b"")
+        assert "salsa" in (tmp_path / ".bashrc").read_text()
+
+    @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+    def test_in_bash(self, folder):
+        script = (
+            f'export PATH="{COMMAND.parent}:$PATH"; eval "$(salsa --show-completion bash)"; '
+            'COMP_WORDS=(salsa fit train.csv --target ""); COMP_CWORD=4; _salsa_completion salsa; '
+            'echo "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, check=True, timeout=60)
+        assert done.stdout == b"a b c d y\n"
+
+    def test_commands_and_options(self, folder):
+        assert complete("salsa pre") == ["predict"]
+        assert complete("salsa predict model.salsa new.csv --int") == ["--interval"]
+
+    @pytest.mark.parametrize("name", ["zsh", "fish"])
+    def test_other_shells(self, folder, name):
+        assert "predict" in " ".join(complete("salsa pre", name))
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.feather"])
+    def test_columns(self, folder, name):
+        table = make_table().rename(columns={"a": "yes"})
+        if name.endswith((".parquet", ".feather")):
+            getattr(table, f"to_{name[2:]}")(name)
+        else:
+            table.to_csv(name, sep="\t" if ".tsv" in name else ",", index=False)
+        assert complete(f"salsa fit {name} --target y") == ["yes", "y"]
+        assert complete(f"salsa fit {name} --target y --drop ") == ["yes", "b", "c", "d", "y"]
+        assert complete(f"salsa explain model.salsa {name} --target=y") == ["yes", "y"]
+
+    def test_features(self, folder):
+        assert complete("salsa explain model.salsa --effects ") == ["a", "b", "c", "d"]
+
+    @pytest.mark.parametrize("words", ["fit absent.csv --target ", "fit - --target ", "fit --target ", "fit tr"])
+    def test_nothing_to_offer(self, folder, words):
+        """Then the shell offers names of files."""
+        assert complete(f"salsa {words}") == []

@@ -1,0 +1,231 @@
+"""What the columns of a table are taken for, in training and in prediction."""
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import salsa
+from cli.command import FIT_MIXED, make_mixed, make_table, shell
+from salsa import SalsaRegressor
+from salsa.cli import predict
+
+
+class TestColumns:
+    """What the columns of a table are taken for, in training and in prediction."""
+
+    def fit(self, call, table, *options, name="t.csv"):
+        table.to_csv(name, index=False)
+        return call("fit", name, *FIT_MIXED, *options)
+
+    def levels(self):
+        columns = salsa.load("mixed.salsa").columns_
+        return dict(zip(columns.names, columns.levels, strict=True))
+
+    def test_numbers_categories_and_truth_values(self, mixed):
+        assert self.levels() == {"a": None, "colour": ("blue", "green", "red"), "code": (10, 20, 30), "flag": None}
+
+    def test_the_model_is_that_of_a_data_frame(self, mixed):
+        table = make_mixed()
+        X = table.drop(columns="y").astype({"code": "category", "flag": float})
+        expected = SalsaRegressor(order=2, alpha=0.1, relevance="equal", random_state=0).fit(X, table["y"])
+        np.testing.assert_allclose(salsa.load("mixed.salsa").predict(X), expected.predict(X))
+
+    def test_real_command(self, mixed):
+        fitted = shell("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--category", "flag")
+        assert (fitted.returncode, fitted.stderr) == (0, b"")
+        assert re.search(rb"features +4, of which 4 are used and 3 are categories\nmissing +1.88 % of", fitted.stdout)
+        predicted = shell("predict", "mixed.salsa", "-", "--interval", "0.5", input=Path("mixed.csv").read_bytes())
+        assert (predicted.returncode, predicted.stderr) == (0, b"")
+        assert pd.read_csv(io.BytesIO(predicted.stdout)).shape == (80, 3)
+
+    def test_summary(self, call, mixed):
+        summary = json.loads(call("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--json")[1])
+        assert summary["categorical"] == ["colour", "code"]
+        assert summary["missing"] == (1 + 2 + 3) / 320
+        plain = json.loads(call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1", "--json")[1])
+        assert (plain["categorical"], plain["missing"]) == ([], 0.0)
+
+    def test_columns_without_values_are_ignored(self, call, folder):
+        table = make_mixed().assign(void="", other="NA")
+        code, out, err = self.fit(call, table, "--category", "other")
+        assert (code, err) == (0, "")
+        assert re.search(r"note +column 'void' has no values and is ignored\nnote +column 'other' has no", out)
+        assert list(self.levels()) == ["a", "colour", "code", "flag"]
+        assert call("predict", "mixed.salsa", "t.csv")[0] == 0
+
+    @pytest.mark.parametrize("wrong", ["abc", "12,5", "?", "inf"])
+    def test_text_among_numbers_is_a_mistake(self, refused, call, wrong):
+        table = make_table().astype({"b": object})
+        table.loc[[6, 9], "b"] = None
+        table.loc[[7, 11, 13, 14, 15], "b"] = [wrong, "x", "x", "x", "x"]  # 53 of 58 are numbers
+        table.to_csv("t.csv", index=False)
+        message = f"t.csv: column 'b' has {wrong!r} in row 8, but 53 of its 58 values are numbers (from 90 % on that"
+        assert message in (line := refused("fit", "t.csv", *FIT_MIXED))
+        assert line.endswith("--category 'b'\n")
+        assert call("fit", "t.csv", *FIT_MIXED, "--category", "b")[0] == 0
+        assert wrong in self.levels()["b"]
+
+    def test_less_than_nine_tenths_of_numbers_are_a_category(self, call, folder):
+        table = make_table().astype({"b": object}).assign(b=[1, 2, 3, 4, 5, "x"] * 10)
+        assert self.fit(call, table)[0] == 0
+        assert self.levels()["b"] == ("1", "2", "3", "4", "5", "x")
+
+    @pytest.mark.parametrize(
+        "dates",
+        [
+            ["2026-01-31", "2026-02-01"],
+            ["2026/1/31 12:00", "2026-02-01T12:00:00Z"],
+            ["31/12/2026", "1/2/2026"],
+            ["5-Jan-2026", "6-Feb-2026"],
+            ["2026-01", "2026-12"],
+            ["12:30", "8:05:01.5"],
+        ],
+    )
+    def test_dates(self, refused, dates):
+        make_table().assign(when=[*dates, ""] * 20).to_csv("t.csv", index=False)
+        line = refused("fit", "t.csv", *FIT_MIXED)
+        assert "t.csv: column 'when' holds dates, times or durations; turn them into numbers" in line
+        assert line.endswith("--drop 'when' leaves the column out\n")
+
+    @pytest.mark.parametrize(
+        "texts", [["10-19", "20-29"], ["1/2", "3/4"], ["2019-20", "2020-21"], ["2026-01-31", "no"]]
+    )
+    def test_what_only_looks_like_dates(self, call, folder, texts):
+        assert self.fit(call, make_table().assign(range=texts * 30))[0] == 0
+        assert self.levels()["range"] == tuple(texts)
+
+    def test_identifiers(self, refused, call):
+        names = [f"name {i % 31}" for i in range(60)]
+        make_table().assign(id=names).to_csv("t.csv", index=False)
+        message = "t.csv: column 'id' has 31 different texts in 60 rows, like names or identifiers; --drop 'id'"
+        assert message in (line := refused("fit", "t.csv", *FIT_MIXED))
+        assert "--category 'id'" in line
+        assert call("fit", "t.csv", *FIT_MIXED, "--category", "id")[0] == 0
+        assert self.fit(call, make_table().assign(id=[f"name {i % 30}" for i in range(60)]))[0] == 0
+        assert self.fit(call, make_table(50).assign(id=[f"name {i}" for i in range(50)]))[0] == 0
+
+    def test_braces_in_names_and_values(self, refused):
+        make_table().assign(**{"{x}": ["{y}", *range(59)]}).to_csv("t.csv", index=False)
+        assert "column '{x}' has '{y}' in row 1" in refused("fit", "t.csv", *FIT_MIXED)
+
+    def test_categories_are_the_same_in_every_chunk(self, call, mixed, monkeypatch):
+        """A text category that looks like numbers in some chunks, numbers that look like text in others."""
+        table = make_mixed().assign(size=(["1", "2", "L"] * 27)[:80])
+        assert self.fit(call, table, "--category", "code")[0] == 0
+        new = table.sort_values(["size", "code"]).astype({"code": object})
+        new.loc[new.index[-1], "code"] = "?"
+        new.to_csv("new.csv", index=False)
+        whole = call("predict", "mixed.salsa", "new.csv", "--interval", "0.8")
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 9)
+        assert call("predict", "mixed.salsa", "new.csv", "--interval", "0.8") == whole
+        assert whole[2].count("\n") == 1
+        X = table.drop(columns="y").astype({"code": "category", "flag": float})
+        X = X.loc[new.index].assign(code=new["code"].replace("?", None))
+        values = pd.read_csv(io.StringIO(whole[1]))
+        np.testing.assert_allclose(values["prediction"], salsa.load("mixed.salsa").predict(X))
+
+    def test_unseen_categories_are_told_once(self, call, mixed, monkeypatch):
+        new = make_mixed(25, seed=1).assign(y=np.nan)
+        gone = new.copy()
+        new.loc[[3, 20], "colour"], gone.loc[[3, 20], "colour"] = ["mauve", "pink"], None
+        new.loc[7, "code"], gone.loc[7, "code"] = 40, None
+        new.to_csv("new.csv", index=False)
+        gone.to_csv("gone.csv", index=False)
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        code, out, err = call("predict", "mixed.salsa", "new.csv")
+        assert (code, out, "") == call("predict", "mixed.salsa", "gone.csv")
+        counts = "column 'colour': 2 rows, such as 'mauve'; column 'code': 1 row, such as '40'"
+        assert err == f"salsa: new.csv has values not seen in training, which count as missing: {counts}\n"
+
+    def test_text_in_a_column_of_truth_values(self, refused, mixed):
+        pd.read_csv("mixed.csv", dtype=str).assign(flag=["True", "", "maybe", "False"] * 20).to_csv("new.csv")
+        assert "column 'flag' has 'maybe' in row 3, which" in refused("predict", "mixed.salsa", "new.csv")
+
+    def test_categories_without_names(self, call, folder):
+        table = make_mixed()
+        X = table.drop(columns="y").astype({"flag": float}).to_numpy(dtype=object)
+        model = SalsaRegressor(order=1, alpha=0.1, categorical_features=[2]).fit(X, table["y"])
+        model.save("bare.salsa")
+        table.drop(columns="y").to_csv("new.csv", index=False)
+        code, out, err = call("predict", "bare.salsa", "new.csv")
+        assert (code, err) == (0, "")
+        np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["prediction"], model.predict(X))
+
+
+class TestArrow:
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_the_same_as_csv(self, call, mixed, suffix, monkeypatch):
+        write = getattr(pd.DataFrame, f"to_{suffix}")
+        table = make_mixed().astype({"code": "Int64", "flag": "boolean"})
+        write(table, f"t.{suffix}")
+        expected = call("predict", "mixed.salsa", "mixed.csv")
+        assert call("predict", "mixed.salsa", f"t.{suffix}") == expected
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        assert call("fit", f"t.{suffix}", *FIT_MIXED, "--category", "code")[0] == 0
+        assert call("predict", "mixed.salsa", f"t.{suffix}") == expected
+
+    def test_types_count(self, call, folder):
+        """Text of digits and categories of numbers stay categories (Parquet keeps only those of text)."""
+        table = make_mixed().assign(code=lambda t: t["code"].astype("category"), size=["1", "2"] * 40)
+        table.to_feather("t.feather")
+        code, _, err = call("fit", "t.feather", *FIT_MIXED)
+        assert (code, err) == (0, "")
+        columns = salsa.load("mixed.salsa").columns_
+        assert columns.names == ("a", "colour", "code", "flag", "size")
+        assert columns.levels[2:] == ((10, 20, 30), None, ("1", "2"))
+        table.to_csv("t.csv", index=False)
+        assert call("predict", "mixed.salsa", "t.csv") == call("predict", "mixed.salsa", "t.feather")
+
+    def test_an_index_is_no_column(self, call, folder):
+        make_mixed().set_index(np.arange(80)[::-1]).to_parquet("t.parquet")
+        assert call("fit", "t.parquet", *FIT_MIXED)[0] == 0
+        assert salsa.load("mixed.salsa").columns_.names == ("a", "colour", "code", "flag")
+
+    @pytest.mark.parametrize(
+        ("values", "message"),
+        [
+            (pd.date_range("2026-01-01", periods=60), "column 'b' holds dates, times or durations"),
+            ([[1, 2]] * 60, "column 'b' holds neither numbers nor text; --drop 'b'"),
+            ([b"x"] * 60, "column 'b' holds neither numbers nor text; --drop 'b'"),
+        ],
+    )
+    def test_other_types(self, refused, values, message):
+        make_table().assign(b=values).to_parquet("t.parquet")
+        assert message in refused("fit", "t.parquet", *FIT_MIXED)
+        assert message in refused("fit", "t.parquet", *FIT_MIXED, "--category", "b")
+        assert message.split(";")[0] in refused("predict", "model.salsa", "t.parquet")
+
+    def test_dates_are_no_target(self, refused):
+        make_table().assign(y=pd.date_range("2026-01-01", periods=60)).to_parquet("t.parquet")
+        assert "column 'y' holds dates" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    @pytest.mark.parametrize("kind", ["category", "str"])
+    def test_text_is_no_target(self, refused, kind):
+        make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
+        assert "column 'y' has 'x' in row 2, which is not a finite number" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_damaged(self, refused, suffix):
+        for content in (b"", b"text", b"PAR1" + bytes(40) + b"PAR1"):
+            Path(f"t.{suffix}").write_bytes(content)
+            assert f"t.{suffix} cannot be read: " in refused("predict", "model.salsa", f"t.{suffix}")
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_no_rows(self, refused, suffix):
+        getattr(make_table()[:0], f"to_{suffix}")(f"t.{suffix}")
+        assert f"t.{suffix} has " in refused("fit", f"t.{suffix}", *FIT_MIXED)
+        assert f"t.{suffix} has no rows" in refused("predict", "model.salsa", f"t.{suffix}")
+
+    def test_without_pyarrow(self, refused, monkeypatch):
+        make_table().to_parquet("t.parquet")
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        assert "need pyarrow: pip install pyarrow" in refused("fit", "t.parquet", *FIT_MIXED)
+
+    def test_absent(self, refused):
+        assert refused("fit", "absent.parquet", *FIT_MIXED).startswith("salsa: absent.parquet: ")
