@@ -1,8 +1,11 @@
 """What the tests of the command line share: tables, and ways to run the command."""
 
+import os
+import pty
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +41,25 @@ def contents(folder):
 def shell(*arguments, **options):
     """Run the real command."""
     return subprocess.run([COMMAND, *arguments], capture_output=True, timeout=60, check=False, **options)
+
+
+def on_terminal(*arguments):
+    """Run the real command with standard error on a terminal; standard output, and what the terminal shows."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    shown = read_terminal(ours)
+    return process.communicate(timeout=60)[0].decode(), shown
+
+
+def read_terminal(descriptor):
+    """All that is shown there, until nobody is left to write."""
+    shown = b""
+    with suppress(OSError):  # how Linux ends it
+        while piece := os.read(descriptor, 2**16):
+            shown += piece
+    os.close(descriptor)
+    return shown.decode()
 
 
 def interruptible(*arguments):

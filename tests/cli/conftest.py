@@ -28,7 +28,7 @@ def call(monkeypatch, capsys):
     def run(*arguments, stdin=None):
         monkeypatch.setattr(sys, "argv", ["salsa", *map(str, arguments)])
         if stdin is not None:
-            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(stdin))))
         with pytest.raises(SystemExit) as exit_:
             cli.main()
         return exit_.value.code or 0, *capsys.readouterr()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import salsa
-from cli.command import make_table
+from cli.command import make_table, on_terminal
 from salsa import SalsaRegressor, cli
 
 
@@ -24,6 +24,21 @@ class TestFit:
         assert re.search(rf"R2 +{1 - best['cv_error']:.4f} \+/- {best['standard_error']:.4f} ", out)
         assert re.search(r"model +m.salsa\n", out)
         assert re.search(rf"\* {best['order']} ", out)
+
+    def test_the_kernel_that_won_is_marked(self, call, folder):
+        make_table(200).to_csv("large.csv", index=False)
+        out = call("fit", "large.csv", "--target", "y", "--out", "m.salsa")[1]
+        race = salsa.load("m.salsa").search_.race
+        (won,) = race[race["won"]].to_dict("records")
+        assert re.findall(r"^\* (.+?)  +(\d+)", out, re.MULTILINE) == [(won["kernel"], str(won["order"]))]
+        assert len(re.findall(r"^  \w+ \w+", out, re.MULTILINE)) == len(race) - 1
+
+    def test_a_terminal_shows_what_is_tried(self, folder):
+        pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
+        make_table(300).to_csv("large.csv", index=False)
+        out, seen = on_terminal("fit", "large.csv", "--target", "y", "--out", "m.salsa")
+        assert out.startswith("rows ")
+        assert re.search(r"Tried (learned|pruned|equal) \w+ .*order \d: R2 -?\d\.\d{4}", seen)
 
     def test_json(self, call, folder):
         code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--json")
@@ -84,7 +99,9 @@ class TestFit:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ("--order x", "order='x' must be"),
+            ("--order 1-3", "--order 1-3: give auto, bisect or numbers such as 1,2,3"),
+            ("--alpha x", "--alpha x: give auto or numbers such as 0.1,1"),
+            ("--bandwidth wide", "--bandwidth wide: give auto, rule_of_thumb or numbers such as 20"),
             ("--order 5", "order=5: an order is an integer from 1 to 4"),
             ("--alpha -1", "alpha=-1.0"),
             ("--kernel round", "kernel='round' must be one of"),
@@ -111,15 +128,18 @@ class TestFit:
         [
             (b"", "t.csv is empty"),
             (b"a,y\n", "t.csv has a header but no rows"),
-            (b"a,y\n1,2\n2,x\n", "column 'y' has 'x' in row 2, which is not a finite number\n"),
+            (
+                b"a,y\n1,2\n2,x\n",
+                "column 'y' has 'x' in row 2, which is not a finite number; only numbers can be predicted\n",
+            ),
             (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all)\n"),
             (b"a,y\n,2\nNA,3\n", "no column left to predict 'y' from (columns without values are ignored)"),
             (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2, which is not a finite number; --drop 'a'"),
             (b"a;y\n1;2\n", "its only column is 'a;y'"),
             (b"a,Y\n1,2\n", "has no column 'y' (did you mean 'Y'?)"),
             (b"a,y\n1,2,3\n1,2,3\n", "more values than its header has names"),
-            (b"a,y\n1,2\n1,2,3\n", "Expected 2 fields in line 3, saw 3"),
-            (b"\xff\xfe,y\n1,2\n", "not a text file in UTF-8"),
+            (b"a,y\n1,2\n1,2,3\n", "t.csv cannot be read: Expected 2 fields in line 3, saw 3"),
+            (b"\xe4,y\n1,2\n", "t.csv is not text in UTF-8: save it as CSV in UTF-8"),
         ],
     )
     def test_wrong_tables(self, refused, folder, text, message):

@@ -22,7 +22,7 @@ class TestInfo:
         assert (summary["format_version"], summary["salsa_version"]) == (VERSION, salsa.__version__)
         assert summary["bytes"] == Path("model.salsa").stat().st_size
         assert (summary["order"], summary["alpha"]) == (model.order_, model.alpha_)
-        assert (summary["cv_error"], summary["standard_error"]) == (best["cv_error"], best["standard_error"])
+        assert (summary["r2"], summary["standard_error"]) == (1 - best["cv_error"], best["standard_error"])
         features = pd.DataFrame(summary["features"])
         assert features["name"].tolist() == list("abcd")
         assert set(features["kind"]) == {"number"}
@@ -34,7 +34,7 @@ class TestInfo:
         assert (code, err) == (0, "")
         assert re.search(rf"file +\d+\.?\d* kB, format version {VERSION}, by salsa \S+\n", out)
         assert re.search(r"features +4, of which \d are used\n", out)
-        assert re.search(r"CV error +0\.\d{4} \+/- 0\.\d{4} of the target's variance\n", out)
+        assert re.search(r"R2 +0\.\d{4} \+/- 0\.\d{4} in cross-validation\n", out)
         assert len(re.findall(r"^[abcd] +number +\S+ +\S+$", out, re.MULTILINE)) == 4
 
     def test_kinds_of_features(self, call, folder):
@@ -46,8 +46,19 @@ class TestInfo:
         numbers = dict.fromkeys(["a", "code", "flag"], ("number", None))
         assert kinds == {**numbers, "colour": ("category", 3), "size": ("ordered", 4)}
         assert summary["features"][1]["bandwidth"] is None
-        assert (summary["cv_error"], len(summary["notes"])) == (None, 1)
+        assert (summary["r2"], len(summary["notes"])) == (None, 1)
         assert re.search(r"colour +category of 3 levels +\S+ +-\n", call("info", "m.salsa")[1])
+
+    def test_nothing_is_lost_on_a_narrow_terminal(self, call, folder, monkeypatch):
+        table = make_mixed().rename(columns={"colour": "colour_of_the_front_door_in_summer"}).drop(columns="flag")
+        X = table.drop(columns="y").astype({"code": float})
+        SalsaRegressor(order=1, alpha=0.1).fit(X, table["y"]).save("m.salsa")
+        monkeypatch.setenv("COLUMNS", "50")
+        lines = call("info", "m.salsa")[1].split("\n\n")[1].splitlines()
+        width = lines[0].index("kind")
+        assert max(map(len, lines)) <= 50
+        assert "".join(line[:width].strip() for line in lines[2:]) == "".join(X.columns)
+        assert "…" not in "".join(lines)
 
     def test_several_outputs_without_names(self, call, folder):
         table = make_table().to_numpy()

@@ -1,5 +1,6 @@
 """salsa predict: chunks, formats, intervals, files larger than memory."""
 
+import gzip
 import io
 import json
 import os
@@ -74,14 +75,47 @@ class TestPredict:
         call("predict", "model.salsa", "new.csv", "--out", "p.csv.gz")
         assert len(pd.read_csv("p.csv.gz")) == 25
 
-    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    @pytest.mark.parametrize("name", ["p.txt", "p", "p.CSV", "p.2026"])
+    def test_other_names_mean_csv(self, call, folder, name):
+        call("predict", "model.salsa", "new.csv", "--out", name)
+        assert Path(name).read_text() == call("predict", "model.salsa", "new.csv")[1]
+        Path(name).write_bytes(Path("new.csv").read_bytes())
+        assert call("predict", "model.salsa", name) == call("predict", "model.salsa", "new.csv")
+
+    @pytest.mark.parametrize(
+        "ending",
+        [
+            "xlsx",
+            "xls",
+            "XLSX",
+            "ods",
+            "json",
+            "html",
+            "salsa",
+            "pkl",
+            "zip",
+            "pdf",
+            "npz",
+            "json.gz",
+            "parquet.gz",
+            "feather.gz",
+        ],
+    )
+    def test_names_of_other_formats(self, refused, ending):
+        message = f".{ending} is not named like a table: known endings are .csv and .tsv (also with .gz), .parquet and"
+        assert message in refused("predict", "model.salsa", "new.csv", "--out", f"p.{ending}")
+        with gzip.open(f"t.{ending}", "wb") if ending.endswith("gz") else open(f"t.{ending}", "wb") as file:
+            file.write(Path("new.csv").read_bytes())
+        assert message in refused("predict", "model.salsa", f"t.{ending}")
+
+    @pytest.mark.parametrize("suffix", ["parquet", "PARQUET", "feather"])
     def test_arrow_output(self, call, folder, monkeypatch, suffix):
         text = call("predict", "model.salsa", "new.csv", "--interval", "0.8")[1]
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         monkeypatch.setattr(writing, "GROUP_ROWS", 10)
         done = call("predict", "model.salsa", "new.csv", "--interval", "0.8", "--out", f"p.{suffix}")
         assert done == (0, f"25 predictions written to p.{suffix}\n", "")
-        table = getattr(pd, f"read_{suffix}")(f"p.{suffix}")
+        table = getattr(pd, f"read_{suffix.lower()}")(f"p.{suffix}")
         pd.testing.assert_frame_equal(table, pd.read_csv(io.StringIO(text)), rtol=1e-12)
 
     def test_arrow_output_needs_pyarrow(self, refused, monkeypatch):
@@ -111,13 +145,13 @@ class TestPredict:
         assert "bad.salsa " in refused("predict", "bad.salsa", "new.csv", "--out", "p.csv")
 
     def test_interrupt_inside_the_reader(self, call, folder, monkeypatch):
-        class Interrupting(io.BytesIO):
+        class Interrupting(io.BufferedReader):
             def read(self, size=-1):
                 os.kill(os.getpid(), signal.SIGINT)
                 return super().read(size)
 
         before = contents(folder)
-        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupting(b"a,b,c,d\n1,2,3,4\n")))
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=Interrupting(io.BytesIO(b"a,b,c,d\n1,2,3,4\n"))))
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             assert call("predict", "model.salsa", "-", "--out", "p.csv") == (130, "", "salsa: interrupted\n")

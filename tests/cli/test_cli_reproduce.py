@@ -36,6 +36,9 @@ class TestReproduce:
     def test_unknown_names(self, refused, options, message):
         assert message in refused("reproduce", "table1", *options.split())
 
+    def test_no_experiment(self, refused):
+        assert "salsa reproduce table1" in refused("reproduce")
+
     def test_no_connection(self, refused, monkeypatch, tmp_path_factory):
         monkeypatch.delenv("SALSA_DATA", raising=False)
         monkeypatch.setenv("SALSA_CACHE", str(tmp_path_factory.mktemp("cache")))

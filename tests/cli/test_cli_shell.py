@@ -3,10 +3,12 @@
 import io
 import json
 import os
+import pty
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,7 +17,10 @@ import pandas as pd
 import pytest
 
 import salsa
-from cli.command import COMMAND, contents, interrupt, interruptible, make_table, shell
+from cli.command import COMMAND, contents, interrupt, interruptible, make_table, read_terminal, shell
+from salsa.kernels import BASE_KERNELS
+from salsa.paper.datasets import PROTOCOLS
+from salsa.paper.runner import METHODS
 
 
 class TestShell:
@@ -94,6 +99,11 @@ class TestHelp:
         assert all(command in out for command in ("fit", "predict", "explain", "info", "demo", "reproduce"))
         assert "Exit codes: 0 success; 1 the reader of the output left; 2 " in " ".join(out.split())
 
+    @pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["explain"], ["reproduce"]])
+    def test_no_types_of_python(self, call, command):
+        out = call(*command, "--help")[1]
+        assert not re.search(r"<|{|BOOL", out)
+
     def test_version(self, call):
         assert call("--version") == (0, f"salsa {salsa.__version__}\n", "")
 
@@ -114,6 +124,21 @@ def complete(words, shell_name="bash"):
     return done.stdout.decode().split()
 
 
+def in_bash(line):
+    """Type a line into an interactive bash with completion, and leave."""
+    ours, theirs = pty.openpty()
+    setup = f'PATH="{COMMAND.parent}:$PATH"; set +H; eval "$(salsa --show-completion bash)"\n'
+    bash = ["bash", "--norc", "--noprofile", "-i"]
+    process = subprocess.Popen(bash, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    limit = threading.Timer(60, process.kill)  # a quote that stays open would wait for ever
+    limit.start()
+    os.write(ours, f"{setup}{line}exit\n".encode())
+    read_terminal(ours)
+    limit.cancel()
+    assert process.wait() == 0
+
+
 class TestCompletion:
     @pytest.mark.parametrize(
         ("name", "sign"),
@@ -131,6 +156,7 @@ class TestCompletion:
     def test_installation(self, tmp_path):
         done = shell("--install-completion", "bash", env={**os.environ, "HOME": str(tmp_path)})
         assert (done.returncode, done.stderr) == (0, b"")
+        assert done.stdout.startswith(f"bash completion installed in {tmp_path}".encode())
         assert "salsa" in (tmp_path / ".bashrc").read_text()
 
     @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
@@ -142,6 +168,54 @@ class TestCompletion:
         )
         done = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, check=True, timeout=60)
         assert done.stdout == b"a b c d y\n"
+
+    @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
+    @pytest.mark.parametrize(
+        ("typed", "column"),
+        [
+            ("area\t", "area m²"),
+            ("area\\ \t", "area m²"),
+            ("'are\t", "area m²"),
+            ("'it\t", "it's"),
+            ("it\t", "it's"),
+            ('"n\t', 'n$ "net" `x`'),
+            ("n\t", 'n$ "net" `x`'),
+            ("p\t", "p(a|b)*?&;"),
+            ("q\t", "q#1\\~!{x,y}<>[z]"),
+        ],
+    )
+    def test_names_that_bash_would_take_apart(self, folder, typed, column):
+        make_table().rename(columns={"y": column}).to_csv("t.csv", index=False)
+        typed_line = f"salsa fit t.csv --target {typed} --order 1 --alpha 1 --out m.salsa --json > summary.json\n"
+        in_bash(typed_line)
+        assert json.loads(Path("summary.json").read_text())["target"] == column
+
+    @pytest.mark.parametrize(
+        ("words", "offered"),
+        [
+            ("fit t.csv --kernel ma", "matern52 matern32"),
+            ("fit t.csv --kernel ", "auto gaussian matern52 matern32 laplace"),
+            ("fit t.csv --relevance ", "learned equal"),
+            ("fit t.csv --interactions ", "up_to exact"),
+            ("fit t.csv --order ", "auto bisect"),
+            ("fit t.csv --alpha ", "auto"),
+            ("fit t.csv --bandwidth r", "rule_of_thumb"),
+            ("reproduce table1 --protocol ", "authors described"),
+            ("reproduce table1 --methods ", "salsa salsa-5fold"),
+            ("reproduce table1 --methods salsa,", "salsa,salsa-5fold"),
+            ("reproduce table1 --datasets housing,forest", "housing,forestfires"),
+            ("explain model.salsa --effects b,", "b,a b,c b,d"),
+            ("explain model.salsa --effects b,c,", "b,c,a b,c,d"),
+        ],
+    )
+    def test_choices(self, folder, words, offered):
+        assert complete(f"salsa {words}") == offered.split()
+
+    def test_choices_are_those_that_work(self):
+        kernels = complete("salsa fit t.csv --kernel ")
+        assert set(kernels) == {"auto", *BASE_KERNELS} - {"equality"}
+        assert complete("salsa reproduce table1 --methods ") == list(METHODS)
+        assert complete("salsa reproduce table1 --protocol ") == list(PROTOCOLS)
 
     def test_commands_and_options(self, folder):
         assert complete("salsa pre") == ["predict"]

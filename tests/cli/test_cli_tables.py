@@ -1,9 +1,11 @@
 """What the columns of a table are taken for, in training and in prediction."""
 
+import gzip
 import io
 import json
 import re
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +160,57 @@ class TestColumns:
         np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["prediction"], model.predict(X))
 
 
+class TestNoTables:
+    """What begins like something else is called by its name, whatever its own name says."""
+
+    @pytest.fixture(params=["t", "t.csv", "t.tsv", "t.parquet", "t.csv.gz", "-"])
+    def told(self, request, refused):
+        """Read these bytes as a table; what is said of them."""
+
+        def read(content):
+            name = request.param
+            stdin = content if name == "-" else None
+            if name != "-":
+                with gzip.open(name, "wb") if name.endswith(".gz") else open(name, "wb") as file:
+                    file.write(content)
+            line = refused("predict", "model.salsa", name, stdin=stdin)
+            return line.removeprefix(f"salsa: {'standard input' if name == '-' else name} ")
+
+        return read
+
+    def test_kinds(self, told, folder):
+        zipped, workbook = io.BytesIO(), io.BytesIO()
+        for file, name in ((zipped, "t.csv"), (workbook, "[Content_Types].xml")):
+            with zipfile.ZipFile(file, "w") as archive:
+                archive.writestr(name, "a,b\n1,2\n")
+        feather = io.BytesIO()
+        make_table().to_feather(feather)
+        assert told(Path("model.salsa").read_bytes()) == "is a model file, not a table\n"
+        assert told(zipped.getvalue()) == "is a zip archive, not a table\n"
+        assert told(workbook.getvalue()) == "is a spreadsheet or document: save its table as CSV\n"
+        assert told(b"\xef\xbb\xbf\n<!DOCTYPE html><html>") == "is a web page, not a table\n"
+        assert told(b"<HTML lang=en>") == "is a web page, not a table\n"
+        assert told(gzip.compress(b"a,b")) == "is packed with gzip: rename it to end in .gz\n"
+        assert told(feather.getvalue()) == "is a Feather file: rename it to end in .feather\n"
+        assert told("a,b\n1,2\n".encode("utf-16")) == "is text in UTF-16: save it in UTF-8\n"
+        assert told(b"SQLite format 3\x00") == "is neither text nor a table of a known kind\n"
+
+    def test_names(self, refused, folder):
+        Path("m.salsa").write_bytes(Path("model.salsa").read_bytes())
+        Path("page.html").write_text("<html>")
+        make_table().to_parquet("t.parquet")
+        Path("t.parquet").rename("t.csv")
+        assert refused("fit", "m.salsa", *FIT_MIXED) == "salsa: m.salsa is a model file, not a table\n"
+        assert refused("predict", "m.salsa", "page.html") == "salsa: page.html is a web page, not a table\n"
+        assert refused("fit", "t.csv", *FIT_MIXED) == "salsa: t.csv is a Parquet file: rename it to end in .parquet\n"
+
+    def test_names_of_columns_are_no_signs(self, call, folder):
+        table = make_table().rename(columns={"a": "PAR1", "b": "PK"})
+        for name in ("PAR1", "PK"):
+            table[[name, "c", "y"]].to_csv("t.csv", index=False)
+            assert call("fit", "t.csv", *FIT_MIXED)[0] == 0
+
+
 class TestArrow:
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
     def test_the_same_as_csv(self, call, mixed, suffix, monkeypatch):
@@ -208,13 +261,16 @@ class TestArrow:
     @pytest.mark.parametrize("kind", ["category", "str"])
     def test_text_is_no_target(self, refused, kind):
         make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
-        assert "column 'y' has 'x' in row 2, which is not a finite number" in refused("fit", "t.parquet", *FIT_MIXED)
+        message = "column 'y' has 'x' in row 2, which is not a finite number; only numbers can be predicted"
+        assert message in refused("fit", "t.parquet", *FIT_MIXED)
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
     def test_damaged(self, refused, suffix):
         for content in (b"", b"text", b"PAR1" + bytes(40) + b"PAR1"):
             Path(f"t.{suffix}").write_bytes(content)
-            assert f"t.{suffix} cannot be read: " in refused("predict", "model.salsa", f"t.{suffix}")
+            assert re.search(
+                rf"t.{suffix} (cannot be read: |is neither)", refused("predict", "model.salsa", f"t.{suffix}")
+            )
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
     def test_no_rows(self, refused, suffix):

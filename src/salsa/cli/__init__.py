@@ -12,7 +12,8 @@ except ImportError:
     raise SystemExit(2) from None
 
 from salsa.cli import demo, explain, fit, info, predict, reproduce
-from salsa.cli.completion import heed_named_shell
+from salsa.cli.completion import serve_named_shell
+from salsa.cli.plain import PlainCommand, PlainGroup
 
 UsageError: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
 INTERRUPTED = 130
@@ -22,16 +23,14 @@ EXIT_CODES = (
 )
 
 app = typer.Typer(
+    cls=PlainGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     epilog=EXIT_CODES,
 )
-app.command()(fit.fit)
-app.command()(predict.predict)
-app.command()(explain.explain)
-app.command()(info.info)
-app.command()(demo.demo)
+for command in (fit.fit, predict.predict, explain.explain, info.info, demo.demo):
+    app.command(cls=PlainCommand)(command)
 app.add_typer(reproduce.app, name="reproduce")
 
 
@@ -39,9 +38,8 @@ def main() -> None:
     """Run the command line. What a user can mend ends in one line on standard error and exit code 2."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
-    heed_named_shell(sys.argv[1:])
     try:
-        status = app(standalone_mode=False)
+        status = 0 if serve_named_shell(sys.argv[1:]) else app(standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too

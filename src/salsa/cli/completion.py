@@ -4,21 +4,50 @@ import csv
 import gzip
 import io
 import os
+import re
 from collections.abc import Callable
 from contextlib import suppress
 
 import typer
+from typer._completion_shared import get_completion_script, install
+
+from salsa.tables.formats import format_of
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
+Completion = Callable[[str], list[str]]
 
-def heed_named_shell(arguments: list[str]) -> None:
-    """Let --show-completion and --install-completion take the name of a shell.
 
-    typer takes one only where it is told not to look for the shell that is running; in a script there may be none.
+class Offer(str):
+    """A name that becomes what one would have to type when it is formatted; only bash leaves that to us.
+
+    Not earlier, because typer first compares it with what has been typed, without its quotes and backslashes.
     """
-    if len(arguments) == 2 and arguments[0] in ("--show-completion", "--install-completion") and arguments[1] in SHELLS:
-        os.environ["_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"] = "1"
+
+    def __format__(self, _: str) -> str:
+        if os.environ.get("_SALSA_COMPLETE") != "complete_bash":
+            return str(self)
+        place = int(os.environ["COMP_CWORD"])
+        word = "".join(os.environ["COMP_WORDS"].split("\n")[place : place + 1])  # with its quotes and backslashes
+        if word.startswith("'"):
+            return self.replace("'", r"'\''")
+        return re.sub(r'[\\"$`]' if word.startswith('"') else r"[^\w@%+=:,./-]", r"\\\g<0>", self)
+
+
+def serve_named_shell(arguments: list[str]) -> bool:
+    """Do what --show-completion and --install-completion with the name of a shell ask for; whether they did.
+
+    typer's own take no name, but look for the shell that is running; in a script there may be none.
+    """
+    if len(arguments) != 2 or arguments[1] not in SHELLS:
+        return False
+    option, shell = arguments
+    if option == "--show-completion":
+        print(get_completion_script(prog_name="salsa", complete_var="_SALSA_COMPLETE", shell=shell))
+    elif option == "--install-completion":
+        _, path = install(shell, "salsa", "_SALSA_COMPLETE")
+        print(f"{shell} completion installed in {path}; it takes effect in new terminals")
+    return option in ("--show-completion", "--install-completion")
 
 
 def complete_column(context: typer.Context, incomplete: str) -> list[str]:
@@ -26,25 +55,35 @@ def complete_column(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda: column_names(_given(context, "data")))
 
 
-def complete_feature(context: typer.Context, incomplete: str) -> list[str]:
-    """Features of MODEL whose names begin like this."""
-    return _beginning(incomplete, lambda: _feature_names(_given(context, "model")))
+def complete_features(context: typer.Context, incomplete: str) -> list[str]:
+    """Features of MODEL whose names begin like this, also after others and a comma."""
+    return _beginning(incomplete, lambda: _continued(incomplete, _feature_names(_given(context, "model"))))
+
+
+def complete_words(*words: str) -> Completion:
+    """Offer some of these words."""
+    return lambda incomplete: _beginning(incomplete, lambda: list(words))
+
+
+def complete_list(names: Callable[[], list[str]]) -> Completion:
+    """Offer some of these names, also after others and a comma."""
+    return lambda incomplete: _beginning(incomplete, lambda: _continued(incomplete, names()))
 
 
 def column_names(path: str) -> list[str]:
     """The names of the columns; nothing but the header is read."""
-    if path.endswith(".parquet"):
+    format = format_of(path)
+    if format.kind == "parquet":
         from pyarrow.parquet import read_schema  # type: ignore[import-untyped,unused-ignore]
 
         return list(read_schema(path).names)
-    if path.endswith(".feather"):
+    if format.kind == "feather":
         from pyarrow.ipc import open_file  # type: ignore[import-untyped,unused-ignore]
 
         return list(open_file(path).schema.names)
-    is_tsv = path.removesuffix(".gz").endswith(".tsv")
-    with gzip.open(path) if path.endswith(".gz") else open(path, "rb") as file:
+    with gzip.open(path) if format.is_packed else open(path, "rb") as file:
         text = io.TextIOWrapper(file, encoding="utf-8")
-        return next(csv.reader(text, delimiter="\t" if is_tsv else ",", skipinitialspace=True))
+        return next(csv.reader(text, delimiter=format.separator, skipinitialspace=True))
 
 
 def _feature_names(model: str) -> list[str]:
@@ -53,10 +92,17 @@ def _feature_names(model: str) -> list[str]:
     return list(read_archive(model)[0]["columns"]["names"])
 
 
+def _continued(incomplete: str, names: list[str]) -> list[str]:
+    """The names, and a list that ends in a comma with each name that it does not have yet."""
+    before, comma, _ = incomplete.rpartition(",")
+    longer = [f"{before},{name}" for name in names if name not in before.split(",")] if comma else []
+    return [*names, *longer]
+
+
 def _beginning(incomplete: str, names: Callable[[], list[str]]) -> list[str]:
     """A traceback while someone is typing would help nobody: no names where anything is wrong."""
     with suppress(Exception):
-        return [name for name in names() if name.startswith(incomplete)]
+        return [Offer(name) for name in names() if name.startswith(incomplete)]
     return []
 
 

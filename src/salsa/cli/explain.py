@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from salsa.cli.completion import complete_column, complete_feature
+from salsa.cli.completion import complete_column, complete_features
 from salsa.cli.inputs import read_features
 from salsa.cli.options import AsJson, Model
 from salsa.cli.report import write_html
@@ -36,7 +36,7 @@ def explain(
         list[str] | None,
         typer.Option(
             metavar="FEATURE",
-            autocompletion=complete_feature,
+            autocompletion=complete_features,
             help="Also show the effect of a feature, or of several together (a,b); may be repeated.",
         ),
     ] = None,
@@ -49,7 +49,7 @@ def explain(
 
     A share belongs to a feature by itself or to several together. Total: with all that a feature takes part in.
 
-    With DATA, also what each feature adds to its predictions, or to that for row N (Shapley values).
+    With DATA, also what each feature adds to its predictions (Shapley values); with --row, only to that for row N.
 
     Example: [bold]salsa explain houses.salsa new.csv --row 3 --out report.html[/bold]
     """
@@ -153,14 +153,8 @@ def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, A
 
 def _print_explanation(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
-    print_importance(summary["importance"])
-    sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
-    cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
-    print_table(("feature", "% by itself", "% in total"), cells[:MOST])
-    _print_rest(len(cells) - MOST)
-    print_table(
-        ("order", "% of variance"), [(str(o["order"]), _percent(o["variance_share"])) for o in summary["orders"]]
-    )
+    if "row" not in summary:
+        _print_shares(summary)
     for effect in summary["effects"]:
         _print_effect(effect)
     if "data" in summary:
@@ -171,10 +165,23 @@ def _print_explanation(summary: dict[str, Any]) -> None:
         _print_row(summary["row"])
 
 
+def _print_shares(summary: dict[str, Any]) -> None:
+    """By term, by feature and by order."""
+    print_importance(summary["importance"])
+    sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
+    cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
+    print_table(("feature", "% by itself", "% in total"), cells[:MOST])
+    _print_rest(len(cells) - MOST)
+    print_table(
+        ("order", "% of variance"), [(str(o["order"]), _percent(o["variance_share"])) for o in summary["orders"]]
+    )
+
+
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", summary["model"]
-    yield "mean", f"{summary['mean']:.6g}"
-    yield "variance", f"{summary['variance']:.6g}"
+    if "row" not in summary:
+        yield "mean", f"{summary['mean']:.6g}"
+        yield "variance", f"{summary['variance']:.6g}"
     if (data := summary.get("data")) is not None:
         yield "rows", data["rows"]
         if data["r2"] is not None:

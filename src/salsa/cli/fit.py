@@ -2,21 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from salsa.cli.completion import complete_column
+from salsa.cli.completion import complete_column, complete_words
+from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.options import AsJson, Data
 from salsa.cli.report import write_html
-from salsa.cli.show import print_fields, print_table, progress, show
+from salsa.cli.show import Listener, print_fields, print_table, progress, show
 
 if TYPE_CHECKING:  # the command imports what it needs, so that help is quick
     import pandas as pd
 
     from salsa.regressor import SalsaRegressor
+
+ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
 
 
 def fit(
@@ -27,26 +30,49 @@ def fit(
         str,
         typer.Option(
             metavar="ORDER",
+            autocompletion=complete_words(*ORDERS),
             help="How many columns may interact: auto, bisect, a number such as 3, or candidates such as 1,2,3.",
         ),
     ] = "auto",
     alpha: Annotated[
-        str, typer.Option(metavar="ALPHA", help="Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.")
+        str,
+        typer.Option(
+            metavar="ALPHA",
+            autocompletion=complete_words(*ALPHAS),
+            help="Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.",
+        ),
     ] = "auto",
     relevance: Annotated[
         str,
-        typer.Option(metavar="KIND", help="learned: find out which columns matter; equal: all alike, as in the paper."),
+        typer.Option(
+            metavar="KIND",
+            autocompletion=complete_words("learned", "equal"),
+            help="learned: find out which columns matter; equal: all alike, as in the paper.",
+        ),
     ] = "learned",
     interactions: Annotated[
-        str, typer.Option(metavar="KIND", help="up_to: all orders up to ORDER; exact: only ORDER, as in the paper.")
+        str,
+        typer.Option(
+            metavar="KIND",
+            autocompletion=complete_words("up_to", "exact"),
+            help="up_to: all orders up to ORDER; exact: only ORDER, as in the paper.",
+        ),
     ] = "up_to",
     kernel: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Kind of curves: auto, gaussian, matern52, matern32 or laplace (roughest)."),
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_words("auto", "gaussian", "matern52", "matern32", "laplace"),
+            help="Kind of curves: auto, gaussian, matern52, matern32 or laplace (roughest).",
+        ),
     ] = "auto",
     bandwidth: Annotated[
         str,
-        typer.Option(metavar="WIDTH", help="Width of the kernels: auto, rule_of_thumb, or its factor (the paper: 20)."),
+        typer.Option(
+            metavar="WIDTH",
+            autocompletion=complete_words(*WIDTHS),
+            help="Width of the kernels: auto, rule_of_thumb, or its factor (the paper: 20).",
+        ),
     ] = "auto",
     cv: Annotated[int, typer.Option(metavar="FOLDS", help="Number of cross-validation folds.")] = 5,
     weights: Annotated[
@@ -83,12 +109,12 @@ def fit(
     from salsa import SalsaRegressor
 
     model = SalsaRegressor(
-        order=_numbers(order, int),
-        alpha=_numbers(alpha, float),
+        order=_numbers("order", order, int, ORDERS, "1,2,3"),
+        alpha=_numbers("alpha", alpha, float, ALPHAS, "0.1,1"),
         relevance=relevance,
         interactions=interactions,
         kernel=kernel,
-        bandwidth=_numbers(bandwidth, float),
+        bandwidth=_numbers("bandwidth", bandwidth, float, WIDTHS, "20"),
         cv=cv,
         n_jobs=jobs,
         random_state=seed,
@@ -114,8 +140,8 @@ def fit_file(
     if report is not None:
         check_output(report, data, str(out))
     X, y, weight, notes = _training_columns(data, target, weights, drop, category)
-    with progress(f"Fitting {len(X)} rows, {X.shape[1]} features"):
-        model.fit(X, y, weight)
+    with progress(f"Fitting {len(X)} rows, {X.shape[1]} features") as say:
+        _listening(model, say).fit(X, y, weight)
     model.save(out.resolve())
     if report is not None:
         write_html(model, report, X, y)
@@ -133,11 +159,16 @@ def fit_file(
     }
 
 
+def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaRegressor":
+    """The model, which will say what it tries; scikit-learn before 1.9 has no callbacks."""
+    return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
+
+
 def _training_columns(
     data: str, target: str, weights: str | None, drop: Sequence[str], category: Sequence[str]
 ) -> tuple["pd.DataFrame", "pd.Series[float]", "pd.Series[float] | None", list[str]]:
     """Features, target, weights, and notes on what was left out."""
-    from salsa.tables.checking import features, numeric, require_columns
+    from salsa.tables.checking import features, numeric, require_columns, target_of
     from salsa.tables.reading import read_table, title
 
     table = read_table(data)
@@ -149,10 +180,10 @@ def _training_columns(
     if len(empty) == len(names):
         ignored = " (columns without values are ignored)" if empty else ""
         raise ValueError(f"{title(data)} has no column left to predict {target!r} from{ignored}")
-    columns = numeric(table, special, data)
+    y, weight = target_of(table, target, data), None if weights is None else numeric(table, weights, data)
     X = features(table, [name for name in names if name not in empty], category, data)
     notes = [f"column {name!r} has no values and is ignored" for name in empty]
-    return X, columns[target], None if weights is None else columns[weights], notes
+    return X, y, weight, notes
 
 
 def _check_roles(*roles: Collection[str]) -> None:
@@ -175,15 +206,13 @@ def _feature_names(table: "pd.DataFrame", others: set[str], data: str) -> list[s
 
 
 def _choices(model: "SalsaRegressor") -> dict[str, Any]:
-    """What the model chose, and how well it predicts rows it has not seen; no R2 where nothing was searched."""
+    """What the model chose, from what, and how well it predicts rows it has not seen."""
     table = model.search_.table
     table.insert(2, "r2", 1 - table.pop("cv_error"))
-    best = table[table["chosen"]].to_dict("records")
     return {
         "order": model.order_,
         "alpha": model.alpha_,
-        "r2": best[0]["r2"] if best else None,
-        "standard_error": best[0]["standard_error"] if best else None,
+        **cross_validated(model),
         "orders": table.to_dict("records"),
         "relevance": model.relevance_.tolist(),
         "race": model.search_.race.to_dict("records"),
@@ -208,8 +237,7 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
     yield "order", summary["order"]
     yield "alpha", f"{summary['alpha']:.4g}"
-    if summary["r2"] is not None:
-        yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
+    yield from r2_field(summary)
     yield from (("note", note) for note in summary["notes"])
     yield "model", summary["model"]
     if summary["report"]:
@@ -232,18 +260,25 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
 
 
 def _print_race(race: list[dict[str, Any]]) -> None:
-    """The kernels that competed, by R2 on rows that they had not learned from."""
+    """The kernels that competed, by R2 on rows that they had not learned from; a star where one won."""
     rows = [
-        (row["kernel"], str(row["order"]), f"{1 - row['error']:.4f}", f"{row['standard_error']:.4f}")
+        (
+            f"{'*' if row['won'] else ' '} {row['kernel']}",
+            str(row["order"]),
+            f"{1 - row['error']:.4f}",
+            f"{row['standard_error']:.4f}",
+        )
         for row in sorted(race, key=lambda row: row["error"])
     ]
     print_table(("kernel", "order", "held-out R2", "+/-"), rows)
 
 
-def _numbers(text: str, kind: type[int] | type[float]) -> Any:
-    """ "3" -> 3, "0.1,1" -> [0.1, 1.0]; words stay, the estimator knows which of them mean something."""
+def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequence[str], example: str) -> Any:
+    """ "3" -> 3, "0.1,1" -> [0.1, 1.0]; the words stay."""
+    if text in words:
+        return text
     try:
         values = [kind(part) for part in text.split(",")]
     except ValueError:
-        return text
+        raise ValueError(f"--{name} {text}: give {', '.join(words)} or numbers such as {example}") from None
     return values if len(values) > 1 else values[0]

@@ -28,8 +28,6 @@ def _summary(path: str) -> dict[str, Any]:
     model, (header, _) = load(path), read_archive(path)
     anchors, outputs = model.expansion_.coef.shape
     base = model.expansion_.kernel.base
-    search = model.search_.table
-    chosen = search[search["chosen"]].to_dict("records")
     return {
         "model": path,
         "bytes": Path(path).stat().st_size,
@@ -42,10 +40,22 @@ def _summary(path: str) -> dict[str, Any]:
         "alpha": model.alpha_,
         "kernel": base if isinstance(base, str) else next((name for name in base if name != "equality"), "equality"),
         "interactions": model.interactions,
-        "cv_error": chosen[0]["cv_error"] if chosen else None,
-        "standard_error": chosen[0]["standard_error"] if chosen else None,
+        **cross_validated(model),
         "notes": list(model.search_.notes),
     }
+
+
+def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
+    """How well the model predicts rows it has not seen; nothing where nothing was searched."""
+    table = model.search_.table
+    for best in table[table["chosen"]].to_dict("records"):
+        return {"r2": 1 - best["cv_error"], "standard_error": best["standard_error"]}
+    return {"r2": None, "standard_error": None}
+
+
+def r2_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    if summary["r2"] is not None:
+        yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
 
 
 def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
@@ -90,6 +100,5 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
     yield "alpha", f"{summary['alpha']:.4g}"
     yield "kernel", summary["kernel"]
-    if summary["cv_error"] is not None:
-        yield "CV error", f"{summary['cv_error']:.4f} +/- {summary['standard_error']:.4f} of the target's variance"
+    yield from r2_field(summary)
     yield from (("note", note) for note in summary["notes"])

@@ -59,13 +59,13 @@ def tell_unseen(unseen: "Unseen", data: str) -> None:
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
     """The features of the model in a whole table, and the target if there is one."""
-    from salsa.tables.checking import Unseen, numeric, require_columns
+    from salsa.tables.checking import Unseen, require_columns, target_of
     from salsa.tables.reading import read_table
 
     table, y = read_table(data, text_columns(model)), None
     if target is not None:
         require_columns(table, [target], data)
-        y = numeric(table, [target], data)[target]
+        y = target_of(table, target, data)
         table = table.drop(columns=target)
     unseen = Unseen()
     X = features_of(model, table, data, unseen)

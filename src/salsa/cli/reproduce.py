@@ -5,31 +5,63 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from salsa.cli.completion import complete_list, complete_words
 from salsa.cli.options import AsJson
+from salsa.cli.plain import PlainCommand, PlainGroup
 from salsa.cli.show import print_table, progress, show
 
 if TYPE_CHECKING:
     from salsa.paper.runner import Row
 
-app = typer.Typer(help="Repeat the experiments of the paper, for example with salsa reproduce table1.")
+app = typer.Typer(cls=PlainGroup)
 
 
-@app.command()
+def _dataset_names() -> list[str]:
+    from salsa.paper import DATASETS
+
+    return list(DATASETS)
+
+
+@app.callback(invoke_without_command=True)
+def reproduce(context: typer.Context) -> None:
+    """Repeat the experiments of the paper, for example with salsa reproduce table1."""
+    if context.invoked_subcommand is None:
+        raise ValueError("reproduce what? There is one experiment: salsa reproduce table1")
+
+
+@app.command(cls=PlainCommand)
 def table1(
     methods: Annotated[
-        str, typer.Option(metavar="NAMES", help="Methods, separated by commas: salsa, salsa-5fold.")
+        str,
+        typer.Option(
+            metavar="NAMES",
+            autocompletion=complete_list(lambda: ["salsa", "salsa-5fold"]),
+            help="Methods, separated by commas: salsa, salsa-5fold.",
+        ),
     ] = "salsa",
     protocol: Annotated[
-        str, typer.Option(metavar="NAME", help="authors: as their program did; described: as the paper says.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_words("authors", "described"),
+            help="authors: as their program did; described: as the paper says.",
+        ),
     ] = "authors",
     datasets: Annotated[
-        str | None, typer.Option(metavar="NAMES", help="Data sets, separated by commas; all if left out.")
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            autocompletion=complete_list(_dataset_names),
+            help="Data sets, separated by commas; all if left out.",
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Table 1 of the paper: mean squared error on its public data sets.
 
-    All twelve sets take some minutes. The columns named paper hold what the paper published.
+    All twelve sets take some minutes; they are downloaded unless SALSA_DATA names the folder that holds them.
+
+    The columns named paper hold what the paper published.
 
     Example: [bold]salsa reproduce table1 --datasets housing,forestfires[/bold]
     """

@@ -34,14 +34,14 @@ def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
 
 
 def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A blank line and a table: words to the left, numbers to the right."""
+    """A blank line and a table: words to the left, numbers to the right; what is too wide goes on in the next line."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
     for name in names:
-        table.add_column(name, justify="left" if name in WORDS else "right")
+        table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
     for row in rows:
         table.add_row(*row)
     print()
@@ -61,3 +61,23 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as shown:
         task = shown.add_task(text, total=None)
         yield lambda text: shown.update(task, description=text)
+
+
+class Listener:
+    """Says what a fit has just tried: one of scikit-learn's callbacks."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self.say = say
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing to prepare."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing to put away."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Tasks are told of when their error is known."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
+        if metadata is not None:
+            self.say(f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}")

@@ -42,9 +42,14 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
-def numeric(table: pd.DataFrame, names: Sequence[str], source: str) -> pd.DataFrame:
-    """These columns as float64; ValueError at the first value that is missing or not a finite number."""
-    return pd.DataFrame({name: _floats(table[name], source) for name in names}, index=table.index)
+def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "") -> pd.Series[float]:
+    """A column as float64; ValueError, with advice, at the first value that is missing or not a finite number."""
+    return _floats(table[name], source, advice)
+
+
+def target_of(table: pd.DataFrame, name: str, source: str) -> pd.Series[float]:
+    """The column to predict, as float64."""
+    return numeric(table, name, source, "; only numbers can be predicted")
 
 
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
@@ -105,12 +110,10 @@ def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: boo
     missing = column.isna().to_numpy()
     wrong = ~np.isfinite(values.to_numpy()) & ~missing
     if wrong.any():
-        problem = f"{_value(column, wrong)}, which is not a finite number"
-    elif missing.any() and not may_miss:
-        problem = f"no value in row {_first(column, missing)} ({missing.sum()} missing in all)"
-    else:
-        return values
-    raise _error(column, source, f"has {problem}", advice)
+        raise _error(column, source, f"has {_value(column, wrong)}, which is not a finite number", advice)
+    if missing.any() and not may_miss:
+        raise _error(column, source, f"has no value in row {_first(column, missing)} ({missing.sum()} missing in all)")
+    return values
 
 
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
@@ -196,7 +199,7 @@ def _dates_error(column: pd.Series[Any], source: str, advice: str) -> ValueError
     return _error(column, source, f"holds dates, times or durations; {numbers}", advice)
 
 
-def _error(column: pd.Series[Any], source: str, problem: str, advice: str) -> ValueError:
+def _error(column: pd.Series[Any], source: str, problem: str, advice: str = "") -> ValueError:
     return ValueError(f"{title(source)}: column {column.name!r} {problem}{advice.format(column.name)}")
 
 

@@ -11,8 +11,9 @@ from typing import Any
 
 import pandas as pd
 
+from salsa.tables.formats import HEAD_BYTES, Format, check_head, check_name, format_of
+
 STDIN = "-"
-ARROW_SUFFIXES = (".parquet", ".feather")
 CHUNK_VALUES = 2**20  # of a chunk, 8 MiB as numbers; there are some copies of them on the way to a prediction
 FIRST_ROWS = 1000  # of a CSV, whose number of columns they tell; a reader at the other end of a pipe sees them at once
 
@@ -31,9 +32,12 @@ def read_chunks(
     CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
     as text everywhere, and str means all. Where ``names`` are given and a file can be read by columns, others are left.
     """
-    with _named_errors(source), _opened(source) as file:
-        is_arrow = source.endswith(ARROW_SUFFIXES)
-        for piece in _arrow_pieces(source, file, most, names) if is_arrow else _csv_pieces(source, file, most, text):
+    with _named_errors(source), _opened(source) as (file, format):
+        if format.is_arrow:
+            pieces = _arrow_pieces(source, format, file, most, names)
+        else:
+            pieces = _csv_pieces(format, file, most, text)
+        for piece in pieces:
             if not isinstance(piece.index, pd.RangeIndex):
                 raise ValueError(f"{title(source)} has rows with more values than its header has names")
             if piece.empty:
@@ -44,11 +48,6 @@ def read_chunks(
 def title(source: str) -> str:
     """The source as messages call it."""
     return "standard input" if source == STDIN else source
-
-
-def separator(name: str) -> str:
-    """What separates the values in a text file of this name."""
-    return "\t" if name.removesuffix(".gz").endswith(".tsv") else ","
 
 
 def require_pyarrow(path: str) -> Any:
@@ -69,27 +68,39 @@ def _named_errors(source: str) -> Iterator[None]:
     except pd.errors.EmptyDataError:
         raise ValueError(f"{title(source)} is empty") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{title(source)} is not a text file in UTF-8 ({error})") from error
+        raise ValueError(f"{title(source)} is not text in UTF-8: save it as CSV in UTF-8") from error
     except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
-        raise ValueError(f"{title(source)} cannot be read: {error}") from error
+        reason = str(error).removeprefix("Error tokenizing data. C error: ")
+        raise ValueError(f"{title(source)} cannot be read: {reason}") from error
 
 
-def _opened(source: str) -> Any:
-    """The bytes of the source, unpacked."""
+@contextmanager
+def _opened(source: str) -> Iterator[tuple[Any, Format]]:
+    """The bytes of the source, unpacked, and what they hold: a table, as far as the first of them tell."""
+    format = format_of(source)
+    with _bytes(source, format.is_packed) as file:
+        check_head(title(source), file.peek(HEAD_BYTES)[:HEAD_BYTES], format)
+        check_name(source)
+        yield file, format
+
+
+def _bytes(source: str, is_packed: bool) -> Any:
     if source == STDIN:
         return nullcontext(sys.stdin.buffer)
-    return gzip.open(source) if source.endswith(".gz") else open(source, "rb")
+    return gzip.open(source) if is_packed else open(source, "rb")
 
 
 def _fitting_rows(columns: int, most: int) -> int:
     return min(most, max(1, CHUNK_VALUES // max(1, columns)))
 
 
-def _csv_pieces(source: str, file: Any, most: int | None, text: Collection[str] | type[str]) -> Iterator[pd.DataFrame]:
+def _csv_pieces(
+    format: Format, file: Any, most: int | None, text: Collection[str] | type[str]
+) -> Iterator[pd.DataFrame]:
     dtype: Any = text if isinstance(text, type) else dict.fromkeys(text, str)
-    options: Any = {"sep": separator(source), "skipinitialspace": True, "low_memory": False, "dtype": dtype}
+    options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype}
     if most is None:
         yield pd.read_csv(file, **options)
         return
@@ -102,9 +113,11 @@ def _csv_pieces(source: str, file: Any, most: int | None, text: Collection[str] 
             yield piece
 
 
-def _arrow_pieces(source: str, file: Any, most: int | None, names: Collection[str]) -> Iterator[pd.DataFrame]:
+def _arrow_pieces(
+    source: str, format: Format, file: Any, most: int | None, names: Collection[str]
+) -> Iterator[pd.DataFrame]:
     pa = require_pyarrow(source)
-    batches = _parquet_batches if source.endswith(".parquet") else _feather_batches
+    batches = _parquet_batches if format.kind == "parquet" else _feather_batches
     start = 0
     try:
         for batch in batches(file, most, names):

@@ -15,7 +15,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from salsa.files import replacing
-from salsa.tables.reading import ARROW_SUFFIXES, require_pyarrow, separator
+from salsa.tables.formats import Format, check_name, format_of
+from salsa.tables.reading import require_pyarrow
 
 GROUP_ROWS = 100_000  # rows that Parquet and Feather keep together, at least
 
@@ -37,12 +38,14 @@ def check_output(path: Path, *inputs: str) -> None:
 
 def write_table(chunks: Iterator[pd.DataFrame], path: Path) -> int:
     """Write the chunks as one file: CSV, TSV (also .gz), Parquet or Feather by its name; the number of rows."""
-    if path.suffix in ARROW_SUFFIXES:
+    check_name(str(path))
+    format = format_of(str(path))
+    if format.is_arrow:
         require_pyarrow(str(path))
         with replacing(path) as temporary, temporary.open("xb") as file:
-            return _write_arrow(chunks, file, path.suffix)
-    with replacing(path) as temporary, _open_text(temporary, path.suffix) as file:
-        return write_text(chunks, file, separator(path.name))
+            return _write_arrow(chunks, file, format)
+    with replacing(path) as temporary, _open_text(temporary, format) as file:
+        return write_text(chunks, file, format.separator)
 
 
 def write_text(chunks: Iterator[pd.DataFrame], file: IO[str], separator: str = ",") -> int:
@@ -60,8 +63,8 @@ def _is_same_file(path: Path, other: Path) -> bool:
     return path.resolve() == other.resolve() or (path.exists() and other.exists() and path.samefile(other))
 
 
-def _open_text(path: Path, suffix: str) -> IO[str]:
-    if suffix == ".gz":
+def _open_text(path: Path, format: Format) -> IO[str]:
+    if format.is_packed:
         return gzip.open(path, "xt", compresslevel=6, encoding="utf-8", newline="")
     return path.open("x", encoding="utf-8", newline="")
 
@@ -85,7 +88,7 @@ def _texts(values: NDArray[np.float64]) -> list[str]:
     return texts
 
 
-def _write_arrow(chunks: Iterator[pd.DataFrame], file: IO[bytes], suffix: str) -> int:
+def _write_arrow(chunks: Iterator[pd.DataFrame], file: IO[bytes], format: Format) -> int:
     import pyarrow as pa
 
     rows = 0
@@ -94,14 +97,14 @@ def _write_arrow(chunks: Iterator[pd.DataFrame], file: IO[bytes], suffix: str) -
         for chunk in _grouped(chunks):
             table = pa.Table.from_pandas(chunk, preserve_index=False)
             if writer is None:
-                writer = stack.enter_context(_arrow_writer(file, table.schema, suffix))
+                writer = stack.enter_context(_arrow_writer(file, table.schema, format))
             writer.write_table(table)
             rows += len(chunk)
     return rows
 
 
-def _arrow_writer(file: IO[bytes], schema: Any, suffix: str) -> Any:
-    if suffix == ".parquet":
+def _arrow_writer(file: IO[bytes], schema: Any, format: Format) -> Any:
+    if format.kind == "parquet":
         from pyarrow.parquet import ParquetWriter  # type: ignore[import-untyped,unused-ignore]
 
         return ParquetWriter(file, schema)
