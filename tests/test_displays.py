@@ -13,6 +13,7 @@ from conftest import additive_truth
 from matplotlib import colors
 from matplotlib import pyplot as plt
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from scipy.stats import norm
 from sklearn.metrics import r2_score
@@ -29,6 +30,7 @@ from salsa.explain import (
     shapley,
 )
 from salsa.explain.displays import drawing, pairs
+from salsa.explain.effects import Axis, Effect
 
 PLAIN = {"relevance": "equal", "order": 2, "alpha": 0.1}
 
@@ -169,6 +171,44 @@ class TestAnyModelCanBeDrawn:
         assert_readable(drawn(explained.plot(0, ax=new_axes(), most=1)))
 
 
+def assert_nothing_is_cut(ax):
+    """All of it is inside of its figure, as plt.savefig saves it."""
+    assert ax.figure.get_layout_engine() is not None
+    box, (width, height) = drawn(ax).figure.get_tightbbox(), ax.figure.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.005, ax.get_title()
+
+
+class TestNothingIsCutOff:
+    """Of figures that displays make themselves."""
+
+    @pytest.mark.parametrize("name", ["mixed", "100 long names", "huge", "odd columns", "constant target"])
+    def test_of_any_model(self, name):
+        model, X, _ = fitted(name)
+        anova, last = decompose(model), range(model.n_features_in_)[-3:]
+        displays = [
+            *(ImportanceDisplay.from_anova(anova), InteractionsDisplay.from_anova(anova)),
+            *(EffectDisplay(anova.effect(*features)) for features in [*((j,) for j in last), *combinations(last, 2)]),
+            *(PredictionDisplay.from_model(model), CalibrationDisplay.from_model(model)),
+            WaterfallDisplay.from_shapley(shapley(model, X[:1])),
+        ]
+        for display in displays:
+            assert_nothing_is_cut(display.plot())
+
+    @pytest.mark.parametrize("font", [8, 16])
+    def test_of_long_names_in_any_font(self, font):
+        """Titles wider than two columns of cells, names of colour bars longer than two rows."""
+        levels = [["a very long name of one level", "and one of another"], ["north", "old town", "harbour of the town"]]
+        axes = [Axis(f"a name of twenty-nine letters {i}", np.arange(len(names)), tuple(names), None)
+                for i, names in enumerate(levels)]  # fmt: skip
+        values = np.arange(6.0).reshape(2, 3) - 2.5
+        with plt.rc_context({"font.size": font}):
+            for order in ((0, 1), (1, 0)):
+                turned = values if order == (0, 1) else values.T
+                effect = Effect(tuple(axes[i] for i in order), turned, np.ones_like(turned), 0.1)
+                assert_nothing_is_cut(effect.plot())
+            assert_nothing_is_cut(Effect((axes[0],), values[:, 0], np.ones(2), 0.1).plot())
+
+
 class TestNoMatplotlibState:
     def test_importing_does_not_import_matplotlib(self):
         code = "import sys, salsa.explain; assert not any(name.startswith('matplotlib') for name in sys.modules)"
@@ -230,6 +270,11 @@ class TestImportance:
             "in interactions (order 2: 30 %, order 3 and more: 10 %)",
         ]
 
+    def test_the_shares_of_orders_add_up(self):
+        display = ImportanceDisplay(("a", "b"), np.array([0.9, 0.0255]), np.ones(2), np.array([0.9255, 0.0745]))
+        texts = [text.get_text() for text in display.plot(new_axes()).get_legend().get_texts()]
+        assert texts == ["by itself (all features: 92.6 % of the variance)", "in interactions (order 2: 7.4 %)"]
+
     def test_features_without_a_share_are_others(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(1))
         ax = display.plot(new_axes())
@@ -275,9 +320,21 @@ class TestEffect:
 
     def test_points_in_any_order_make_the_same_curve(self, mixed):
         effect = decompose(mixed[0]).effect("b", points=[[900.0, 100.0, 500.0]])
-        curve = EffectDisplay(effect).plot(new_axes()).lines[-1]
+        curve = next(line for line in EffectDisplay(effect).plot(new_axes()).lines if line.get_marker() == "o")
         assert curve.get_xdata().tolist() == [100.0, 500.0, 900.0]
         assert curve.get_ydata().tolist() == effect.values[[1, 2, 0]].tolist()
+
+    def test_a_number_of_few_values_is_dots_with_bars(self):
+        """Nothing is claimed between the two values of a flag; a thin line guides the eye."""
+        flag, number = np.repeat([0.0, 1.0], 30), Z[:, 0]
+        effect = decompose(fit(np.c_[flag, number], flag + number)[0]).effect(0)
+        ax = EffectDisplay(effect).plot(new_axes())
+        dots = next(line for line in ax.lines if line.get_marker() == "o")
+        np.testing.assert_array_equal(dots.get_xydata(), np.c_[[0.0, 1.0], effect.values])
+        bars = [segment for bars in ax.collections for segment in bars.get_segments() if len(segment) == 2]
+        assert [bar for bar in bars if np.isclose(np.ptp(bar[:, 1]), 4 * effect.sd[0])]
+        assert not any(isinstance(part, PolyCollection) for part in ax.collections)
+        assert ax.get_xticks().tolist() == [0.0, 1.0]
 
     def test_dots_are_in_the_order_of_levels(self, mixed):
         effect = decompose(mixed[0]).effect("colour")
@@ -360,9 +417,18 @@ class TestEffect:
         assert brackets == (np.abs(effect.values) < 2 * effect.sd).ravel().tolist()
         assert not overlapping(ax.texts)
 
+    @pytest.mark.parametrize("features", [("a", "b"), ("colour", "size")])
+    def test_blue_is_positive_and_orange_negative(self, mixed, features):
+        """As in the waterfall."""
+        filled = EffectDisplay(decompose(mixed[0]).effect(*features)).plot(new_axes()).collections[0]
+        low, middle, high = (filled.to_rgba(share * filled.norm.vmax) for share in (-1.0, 0.0, 1.0))
+        assert low[0] > low[2] + 0.3
+        assert high[2] > high[0] + 0.3
+        assert np.ptp(middle[:3]) < 0.1
+
     def test_three_features_cannot_be_drawn(self, mixed):
         with pytest.raises(ValueError, match=r"3 features \(a, b, size\) cannot be drawn: plot one or two"):
-            decompose(mixed[0]).effect("a", "b", "size", points=[[0.0], [1.0], [0.0]]).plot()
+            decompose(mixed[0]).effect("a", "b", "size", points=[[0.0], [1.0], ["S"]]).plot()
 
 
 class TestPredictions:
@@ -424,6 +490,15 @@ class TestCalibration:
         assert (np.mean((low < shares) & (shares < high), axis=0) <= 0.955).all()
 
     @pytest.mark.parametrize("display", [PredictionDisplay, CalibrationDisplay])
+    def test_a_low_rank_model_has_no_training_rows(self, display):
+        X, y = additive_truth(300, 3)
+        model = SalsaRegressor(order=1, alpha=0.1, relevance="equal", solver="lowrank", rank=50, random_state=0)
+        model.fit(X[:250], y[:250])
+        with pytest.raises(ValueError, match="keeps no training rows"):
+            display.from_model(model)
+        drawn(display.from_model(model, X[250:], y[250:]).plot(new_axes()))
+
+    @pytest.mark.parametrize("display", [PredictionDisplay, CalibrationDisplay])
     def test_errors(self, display, weighted):
         model, X, Y, weight = weighted
         with pytest.raises(ValueError, match="belong together"):
@@ -473,6 +548,14 @@ class TestWaterfall:
     def test_features_without_a_contribution_are_not_counted(self):
         display = WaterfallDisplay(("a", "b", "c"), (1.0, 2.0, "x"), np.array([0.0, -3.0, 0.0]), 1.0)
         assert display.steps(1)[0] == ["b = 2"]
+        display = WaterfallDisplay(("a", "b", "c"), (1.0, 2.0, "x"), np.array([1.0, -3.0, 0.0]), 1.0)
+        assert display.steps(1)[0] == ["b = 2", "1 other"]
+
+    def test_blue_adds_and_orange_takes_away(self):
+        display = WaterfallDisplay(("a", "b"), (1.0, 2.0), np.array([2.0, -1.0]), 0.0)
+        adds, takes = (patch.get_facecolor() for patch in display.plot(new_axes()).patches)
+        assert adds[2] > adds[0]
+        assert takes[0] > takes[2]
 
     def test_errors(self, weighted):
         explained = shapley(weighted[0], weighted[1][:2])

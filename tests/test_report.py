@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,14 @@ import salsa
 from salsa import SalsaRegressor
 from salsa.columns import learn_columns
 from salsa.explain import decompose, shapley
+from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import write_report
 from salsa.explain.reporting import held_out, rendering
+from salsa.explain.reporting.effects import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.reporting.quality import Given, evidence_of, given_rows
+from salsa.explain.reporting.words import adding_up
+from salsa.kernels import Distribution
+from salsa.selection import Contender
 
 HOSTILE = (
     "<img src=x onerror=alert(1)>",
@@ -108,7 +114,8 @@ def test_scores_are_those_of_the_search(payload, model):
     assert linear["name"] == "linear model, cross-validation"
     assert 0.5 < linear["r2"] < 1
     assert mean["r2"] == 0
-    assert [row["strong"] for row in payload["quality"]["search"]["rows"]].count(True) == 1
+    (orders,) = payload["quality"]["searches"]
+    assert [row["strong"] for row in orders["rows"]].count(True) == 1
 
 
 def test_the_linear_model_finds_a_linear_target(table):
@@ -208,6 +215,166 @@ def test_the_training_rows_are_recognised(model, table):
     assert len(other.new.observed) == len(X)
 
 
+def test_only_rows_that_are_not_known_are_judged(tmp_path):
+    """Noise fitted closely: with most training rows among the given ones, the report must not praise the model."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(230, 4)), rng.normal(size=230)
+    model = quick_model(X[:200], y[:200], alpha=1e-6)
+    found = payload_of(write_report(model, tmp_path / "r.html", X, y))
+    first, *_, linear, _ = found["quality"]["scores"]
+    assert first["name"] == "salsa, new rows"
+    assert first["r2"] == pytest.approx(model.score(X[200:], y[200:]))
+    assert linear["name"] == "linear model, new rows"
+    assert linear["r2"] < 0.1
+    assert len(found["quality"]["scatters"][0]["observed"]) == 30
+    curve = found["calibration"]["curves"][1]
+    ends = model.predict_interval(X[200:], 0.9)
+    inside = np.mean((ends[:, 0] <= y[200:]) & (y[200:] <= ends[:, 1]))
+    assert curve["actual"][curve["nominal"].index(0.9)] == pytest.approx(inside)
+    assert "training table has them: 200 given rows" in found["quality"]["notes"][0]
+    one = payload_of(write_report(model, tmp_path / "r.html", X[:201], y[:201]))
+    assert "no better than the mean" in one["fitted"]["summary"]
+    none = payload_of(write_report(model, tmp_path / "r.html", X[:200], y[:200]))
+    assert [part["title"] for part in none["quality"]["scatters"]] == ["Training rows, each predicted without itself"]
+    assert "None of the given rows is new" in none["quality"]["notes"][0]
+
+
+def test_a_race_that_equal_relevances_won_says_what_came_of_their_order(tmp_path):
+    """The race saw one order, the search on all rows another: both are shown, each with its own choice."""
+    X, y = mixed_table(90)
+    model = SalsaRegressor(random_state=0).fit(X, y)
+    contenders = [Contender("learned matern52", 2, 5, 0.2, 0.1, 0.0), Contender("equal gaussian", 3, 5, 0.3, 0.1, 0.0)]
+    model.search_ = replace(
+        quick_model(X, y, order=[1, 2], alpha="auto").search_,
+        contenders=(contenders[0], contenders[1]._replace(won=True)),
+    )
+    race, orders = payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"]
+    assert [row["strong"] for row in race["rows"]] == [False, True]
+    assert "searched anew on all rows" in race["note"]
+    assert [row["name"] for row in orders["rows"]] == ["order 1", "order 2"]
+    model.search_ = replace(model.search_, contenders=(contenders[0]._replace(won=True), contenders[1]))
+    race = payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"][0]
+    assert "learned again on all rows" in race["note"]
+
+
+def test_unsure_effects_and_correlated_features_are_mentioned(tmp_path):
+    """Two numbers that are nearly the same, one that matters for sure, and a category."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.normal(size=80), "sure": rng.normal(size=80), "town": rng.choice(["x", "y"], 80)})
+    X["minus-a"] = -X["a"] + 0.3 * rng.normal(size=80)
+    X.loc[:5, "a"] = np.nan
+    y = X["sure"] + 0.5 * rng.normal(size=80)
+    found = payload_of(write_report(quick_model(X, y, order=1, alpha=1e-4), tmp_path / "r.html"))["importance"]
+    unsure = [feature["name"] for feature in found["features"] if feature["unsure"]]
+    assert set(unsure) == {"a", "minus-a"}
+    doubt, correlated = found["cautions"]
+    assert all(name in doubt for name in unsure)
+    assert re.search(r"(a with minus-a|minus-a with a) \(−0\.9\d\)", correlated)
+    assert "sure" not in correlated
+    assert "town" not in correlated
+
+
+def test_an_effect_is_unsure_by_the_rows_with_zero_inside_its_band():
+    values, sd = np.array([-3.0, -1.0, 3.0, 0.0]), np.ones(4)
+    for weights, unsure in (([0.05, 0.8, 0.05, 0.1], True), ([0.15, 0.6, 0.15, 0.1], False)):
+        points = np.array([0.0, 1.0, 2.0, np.nan])
+        axis = Axis("x", points, None, Distribution(points, np.array(weights)))
+        assert _is_unsure(Effect((axis,), values, sd, 1.0)) == unsure
+
+
+def test_interactions_are_not_mentioned_where_there_are_none(table, tmp_path):
+    found = payload_of(write_report(quick_model(*table, order=1), tmp_path / "r.html"))
+    assert len(found["importance"]["orders"]) == 1
+    assert "interaction" not in found["effectsNote"]
+    assert "single features" not in found["importance"]["sentence"]
+    assert len(_order_groups(np.array([1.0, 1e-6, 1e-6]))) == 1
+    assert [part["name"] for part in _order_groups(np.array([0.99, 0.0, 0.01]))][1] == "three and more together"
+
+
+@pytest.mark.parametrize(
+    ("shares", "texts"),
+    [
+        ([0.9255, 0.0745], ["92.6", "7.4"]),
+        ([0.984, 0.0154, 0.0006], ["98.4", "1.5", "0.1"]),
+        ([0.9846, 0.0151, 0.0003], ["98.5", "1.5", "< 0.1"]),
+        ([0.604, 0.203, 0.193], ["61", "20", "19"]),
+        ([1 / 3, 1 / 3, 1 / 3], ["34", "33", "33"]),
+        ([1.0], ["100"]),
+        ([0.0, 1.0], ["0", "100"]),
+    ],
+)
+def test_percentages_of_a_whole_add_up(shares, texts):
+    assert adding_up(shares) == [f"{text}\u202f%" for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("shares", "words"),
+    [
+        ([1.0], "none: features add up"),
+        ([1.0, 0.0], "next to none: features add up"),
+        ([0.9255, 0.0745], "7.4\u202f% of the variance, all in pairs"),
+        ([0.985, 0.0149, 0.0001], "1.5\u202f% of the variance, nearly all in pairs"),
+        ([0.5, 0.3, 0.2], "50\u202f% of the variance, mostly in pairs"),
+        ([0.5, 0.1, 0.2, 0.2], "50\u202f% of the variance, mostly in larger groups"),
+        ([0.9997, 0.0003], "< 0.1\u202f% of the variance, all in pairs"),
+    ],
+)
+def test_interactions_are_described_by_what_they_do(shares, words):
+    assert _together_words(_order_groups(np.array(shares)), len(shares)) == words
+
+
+def test_a_product_kernel_is_not_an_interaction_of_all_features(table, tmp_path):
+    """What it does is said, which is nearly additive; the order of the kernel is in the small print."""
+    X = table[0][["size", "age", "noise"]].fillna(0)
+    model = quick_model(X, X["size"] * (50 + X["age"]), 3, interactions="exact", kernel="gaussian")
+    found = payload_of(write_report(model, tmp_path / "r.html"))
+    assert dict(found["fitted"]["facts"])["Kernel"] == "Gaussian, product of all features"
+    together = 1 - decompose(model).orders()["variance_share"][0]
+    assert float(found["importance"]["interactions"].split("\u202f")[0]) == pytest.approx(100 * together, abs=0.1)
+    assert found["importance"]["interactions"].endswith("nearly all in pairs")
+
+
+def test_one_pair_is_not_counted():
+    pairs = [{"features": [0, 1]}, {"features": [0, 2]}]
+    assert effects_note(pairs[:1], []).startswith("All features, and the one pair worth seeing.")
+    assert effects_note(pairs, []).startswith("All features, and the 2 pairs worth seeing.")
+
+
+def test_columns_that_say_nothing_are_not_used(tmp_path):
+    """Constant, empty, one level: in the facts, the table, the effects and the controls."""
+    X, y = mixed_table(60)
+    X = X[["size", "town"]].assign(same=1.0, nothing=np.nan, level="x")
+    found = payload_of(write_report(quick_model(X, y), tmp_path / "r.html"))
+    assert dict(found["fitted"]["facts"])["Features"] == "5, 2 used"
+    assert "2 of 5 features" in found["fitted"]["summary"]
+    data = {row["name"]: row for row in found["data"]["features"]}
+    assert [data[name]["used"] for name in ("size", "same", "nothing", "level")] == [True, False, False, False]
+    assert data["nothing"]["counts"] == []
+    effects = {effect["term"]: effect for effect in found["effects"]}
+    assert all("axes" not in effects[name] for name in ("same", "nothing", "level"))
+    assert "same in all rows" in effects["same"]["reason"]
+    assert [feature["fixed"] for feature in found["whatIf"]["model"]["features"]] == [False, False, True, True, True]
+
+
+def test_a_low_rank_model_says_what_it_cannot(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (360, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=360)
+    model = SalsaRegressor(solver="lowrank", rank=50, random_state=0).fit(X[:300], y[:300])
+    found = payload_of(write_report(model, tmp_path / "r.html", X[300:], y[300:]))
+    facts, anchors = dict(found["fitted"]["facts"]), len(model.expansion_.anchors)
+    assert facts["Anchors"] == str(anchors)
+    assert "Rows" not in facts
+    assert "keeps no training rows" in found["quality"]["notes"][0]
+    assert found["quality"]["scores"][0]["r2"] == pytest.approx(model.score(X[300:], y[300:]))
+    assert found["effects"][0]["sd"] is not None
+    assert [curve["name"] for curve in found["calibration"]["curves"]] == ["predict_interval, new rows"]
+    assert found["data"]["target"] is None
+    whole = payload_of(write_report(model, tmp_path / "r.html", X[:300], y[:300]))
+    assert whole["quality"]["scatters"] == []
+    assert "None of the given rows is new" in whole["quality"]["notes"][1]
+
+
 def test_new_rows_alone_are_examples(model, table, tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", table[0].head(3)))
     assert len(found["whatIf"]["model"]["examples"]) == 4
@@ -227,7 +394,7 @@ def test_too_many_training_rows_for_leave_one_out(model, monkeypatch, table, tmp
     monkeypatch.setattr(type(model), "leave_one_out", refuse)
     X, y = mixed_table(30, seed=1)
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
-    assert "9 TB" in found["quality"]["reason"]
+    assert "9 TB" in found["quality"]["notes"][0]
     assert found["effects"][0]["sd"] is None
     assert found["calibration"]["curves"] == []
     assert found["quality"]["scores"][-2]["name"] == "linear model, cross-validation on new rows"
@@ -517,6 +684,91 @@ def test_surfaces_and_matrix_are_read_by_pointer_and_keys(open_page, report):
     assert panel.locator("h3").inner_text() == "size × town"
 
 
+def test_blue_adds_and_orange_takes_away(open_page, report):
+    """As in the waterfall of matplotlib; nothing is said of features that add nothing."""
+    page = open_page(report)
+    _, contributions = answer(page)
+    assert max(contributions) > 0 > min(contributions)
+    colour = (
+        "(kind) => getComputedStyle(document.querySelector(`.waterfall rect.${kind}`)).fill.match(/\\d+/g).map(Number)"
+    )
+    adds, takes = (page.evaluate(colour, kind) for kind in ("rises", "falls"))
+    assert adds[2] > adds[0]
+    assert takes[0] > takes[2]
+    for kind, sign in (("rises", "+"), ("falls", "−")):
+        titles = page.locator(f".waterfall rect.{kind} title").all_text_contents()
+        assert all(title.split(": ")[-1].startswith(sign) for title in titles)
+
+
+def test_the_waterfall_leaves_out_nothing_and_counts_one_other(open_page, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.c_[rng.normal(size=(40, 11)), np.ones(40)]
+    page = open_page(write_report(quick_model(X, X[:, :11].sum(axis=1), order=2), tmp_path / "r.html"))
+    _, contributions = answer(page)
+    assert contributions[-1] == 0
+    names = page.locator(".waterfall text").all_text_contents()
+    assert "1 other" in names
+    assert not any("x11" in name for name in names)
+    assert page.locator(".control").count() == 11
+
+
+def test_few_values_are_dots(open_page, tmp_path):
+    """A boolean and a number of five values with missing ones: dots with bars, no band."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"flag": rng.random(80) < 0.5, "stars": rng.integers(1, 6, 80).astype(float)})
+    X.loc[:9, "stars"] = np.nan
+    y = X["flag"] + X["stars"].fillna(0) + 0.1 * rng.normal(size=80)
+    page = open_page(write_report(quick_model(X, y), tmp_path / "r.html"))
+    for name, dots in (("flag", 2), ("stars", 6)):
+        page.locator(".effects").get_by_role("button", name=name, exact=True).click()
+        settle(page)
+        panel = page.locator(".panel")
+        assert panel.locator("circle.dot").count() == panel.locator("line.whisker").count() == dots
+        assert panel.locator("path.band, path.rug").count() == 0
+        assert "Bars" in panel.locator(".note").inner_text()
+    ticks = panel.locator(".axis").first.locator("text").all_text_contents()
+    assert ticks[:5] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_page_without_interactions_does_not_speak_of_them(open_page, table, tmp_path):
+    page = open_page(write_report(quick_model(*table, order=1), tmp_path / "r.html"))
+    settle(page)
+    assert "interaction" not in page.locator("#matters").inner_text()
+    assert page.locator("#matters").get_by_text("Total").count() == 0
+    assert all("interaction" not in title for title in page.locator("#matters title").all_text_contents())
+
+
+def test_the_matrix_has_numbers_and_a_diagonal(open_page, tmp_path):
+    """Of eleven features, beside the list of pairs."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 11))
+    page = open_page(write_report(quick_model(X, X.sum(axis=1) + 3 * X[:, 0] * X[:, 1]), tmp_path / "r.html"))
+    settle(page)
+    shares = np.array(payload_of(tmp_path / "r.html")["interactions"]["shares"])
+    numbers = [
+        text for text in page.locator("#interactions svg.explored text").all_text_contents() if text[:1].isdigit()
+    ]
+    assert len(numbers) == np.sum(np.tril(shares) >= 0.0005)
+    strengths = page.locator("rect.own").evaluate_all("(all) => all.map((r) => Number(r.getAttribute('fill-opacity')))")
+    assert len(strengths) == 11
+    assert np.argmax(strengths) == np.argmax(np.diag(shares))
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_tables_show_all_their_columns(width, open_page, tmp_path):
+    """Whatever the length of names."""
+    X, y = mixed_table(60)
+    X = X.rename(columns={"size": "a name that goes on and on and on and on " * 4, "age": "unbroken" * 30})
+    page = open_page(write_report(quick_model(X, y), tmp_path / "r.html"), width=width)
+    settle(page)
+    outside = """(holder) => [...holder.querySelectorAll('td')].filter((cell) =>
+        cell.getBoundingClientRect().right > holder.getBoundingClientRect().right + 1).length"""
+    for holder in page.locator(".scroll").all():
+        assert holder.evaluate(outside) == 0
+    assert page.locator(".data tbody tr").first.get_by_text("0\u202f%").is_visible()
+    assert page.locator(".effects .open").first.get_attribute("title") in X.columns
+
+
 def test_every_odd_report_opens_on_a_phone(open_page, odd_reports):
     """No overflow, no error, no dialog, every chart drawn; the names are there, as text."""
     for name, path in odd_reports.items():
@@ -543,14 +795,17 @@ def test_targets_for_fingers_are_large(open_page, report):
     assert overflow(page) <= 0
 
 
+#: Pairs of labels of a chart that are closer side by side than so many pixels
+OVERLAPS = """(gap) => [...document.querySelectorAll('.chart svg')].flatMap((chart) => {
+    const boxes = [...chart.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect()]);
+    return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
+        Math.min(p.right, q.right) - Math.max(p.left, q.left) > -gap &&
+        Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4).map(([b]) => [a, b]));
+})"""
+
+
 def test_labels_do_not_overlap(open_page, odd_reports, report):
     """Of every chart, at two widths: no two labels share more than a hair."""
-    overlaps = """() => [...document.querySelectorAll('.chart svg')].flatMap((chart) => {
-        const boxes = [...chart.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect()]);
-        return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
-            Math.min(p.right, q.right) - Math.max(p.left, q.left) > 1.5 &&
-            Math.min(p.bottom, q.bottom) - Math.max(p.top, q.top) > 4).map(([b]) => [a, b]));
-    })"""
     for path in (
         report,
         odd_reports["a hundred long names"],
@@ -560,8 +815,83 @@ def test_labels_do_not_overlap(open_page, odd_reports, report):
         for width in (360, 1280):
             page = open_page(path, width=width)
             settle(page)
-            assert page.evaluate(overlaps) == [], (path, width)
+            assert page.evaluate(OVERLAPS, -1.5) == [], (path, width)
             page.context.close()
+
+
+@pytest.fixture(scope="module")
+def homes(tmp_path_factory):
+    """Numbers whose last tick is close to the end, with missing values, and two categories of four levels."""
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"area": rng.uniform(20, 205, 150), "built": rng.integers(1900, 2024, 150).astype(float)})
+    X["heating"] = rng.choice(["gas", "heat pump", "oil", "wood"], 150)
+    X["district"] = rng.choice(["north", "south", "old town", "harbour"], 150)
+    y = (X["area"] - 110) * (X["built"] - 1960) + 9e3 * (X["heating"] == "gas") * (X["district"] == "north")
+    y += 30 * (X["area"] - 110) * (X["heating"] == "oil") + 50 * (X["built"] - 1960) * (X["heating"] == "wood")
+    X.loc[:9, "area"] = np.nan
+    X.loc[5:15, "built"] = np.nan
+    return write_report(quick_model(X, y, alpha=1e-3), tmp_path_factory.mktemp("homes") / "r.html")
+
+
+@pytest.mark.parametrize("width", [375, 1280])
+def test_ticks_keep_clear_of_missing_values(width, open_page, homes):
+    page = open_page(homes, width=width)
+    for term in ("area", "built", "area × built", "area × heating", "built × heating"):
+        page.locator(".effects").get_by_role("button", name=term, exact=True).click()
+        settle(page)
+        assert page.locator(".panel text", has_text="missing").count() >= 1
+        assert page.evaluate(OVERLAPS, 4) == [], term
+
+
+@pytest.mark.parametrize("width", [320, 375, 1280])
+def test_a_heat_map_names_every_level_that_has_room(width, open_page, homes):
+    page = open_page(homes, width=width)
+    page.locator(".effects").get_by_role("button", name="heating × district", exact=True).click()
+    settle(page)
+    texts = page.locator(".panel svg text").all_text_contents()
+    assert {"gas", "heat pump", "oil", "wood", "north", "south", "old town", "harbour"} < set(texts)
+    assert page.evaluate(OVERLAPS, 1) == []
+    numbers = [text for text in texts if text[0] in "+−0"]
+    assert len(numbers) == 16 or width == 320
+
+
+def test_many_levels_are_turned(open_page, tmp_path):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.choice([f"the level {i}" for i in range(12)], 200), "b": rng.choice(["u", "v"], 200)})
+    y = rng.normal(size=12)[X["a"].str[10:].astype(int)] * (X["b"] == "u")
+    page = open_page(write_report(quick_model(X, y, alpha=0.01), tmp_path / "r.html"), width=375)
+    page.locator(".effects").get_by_role("button", name="a × b").click()
+    settle(page)
+    assert page.locator(".panel text[transform]").all_text_contents() == sorted(set(X["a"]))
+    assert page.evaluate(OVERLAPS, 0) == []
+    assert overflow(page) <= 0
+
+
+def test_blue_adds_and_orange_takes_away_in_heat_maps(open_page, homes):
+    """With the strength of the largest in either picture, the interaction and the joint effect."""
+    page = open_page(homes)
+    page.locator(".effects").get_by_role("button", name="heating × district", exact=True).click()
+    settle(page)
+    effect = next(e for e in payload_of(homes)["effects"] if e["term"] == "heating × district")
+    cells = page.locator(".panel .chart rect[fill-opacity]")
+    found = cells.evaluate_all("(all) => all.map((r) => [r.getAttribute('class'), r.getAttribute('fill-opacity')])")
+    assert [kind for kind, _ in found] == ["falls" if value < 0 else "rises" for value in effect["values"]]
+    strength = np.abs(effect["values"]) / np.abs(effect["values"]).max()
+    np.testing.assert_allclose([float(opacity) for _, opacity in found], strength, atol=1e-3)
+    page.get_by_label("with both main effects").check()
+    settle(page)
+    low, high = page.locator(".legend.key").inner_text().split()
+    assert low.replace("−", "+") == high
+
+
+def test_the_page_says_what_interactions_do(open_page, homes):
+    page = open_page(homes)
+    words = payload_of(homes)["importance"]["interactions"]
+    assert page.locator(".facts div", has_text="Interactions").locator("dd").inner_text() == words
+    settle(page)
+    shares = [part["words"] for part in payload_of(homes)["importance"]["orders"]]
+    assert page.locator("#matters .legend").first.inner_text().count("%") == len(shares)
+    assert all(share in page.locator("#matters .legend").first.inner_text() for share in shares)
 
 
 def test_dark_mode_and_print(open_page, report):

@@ -186,3 +186,8 @@ class TestResult:
         model, X = outputs
         with pytest.raises(ValueError, match="features"):
             explain.shapley(model, X[:, :2])
+        with pytest.raises(ValueError, match="1D array"):
+            explain.shapley(model, X[0])
+        with pytest.raises(ValueError, match="5 rows"):
+            explain.shapley(model, X[:5]).interactions(7)
+        assert len(repr(explain.shapley(model, X))) < 80

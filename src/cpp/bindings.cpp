@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -231,7 +232,8 @@ Array covariances(const Cube& products, const Matrix& means, const Vector& coef,
     require(r <= columns && columns <= coef.shape(0), "products: of rows with all rows up to them are needed");
     require(n_threads >= 1 && n_threads <= 4096, "n_threads: must lie between 1 and 4096");
     const salsa::Sweeps& sweeps = choose(simd);
-    const salsa::Moments moments{int(D), int(d), weights.data(), nullptr, nullptr, nullptr};
+    const bool product_alone = d == D && std::all_of(weights.data(), weights.data() + d, [](double weight) { return weight == 0.0; });
+    const salsa::Moments moments{int(D), int(d), product_alone, weights.data(), nullptr, nullptr, nullptr};
     const size_t size = d - 2 + D;
     auto out = allocate(r * size);
     {

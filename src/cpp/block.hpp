@@ -197,7 +197,7 @@ inline void covariances(const Sweeps& sweeps, Moments moments, const double* mea
                         const double* coef, double* out, int threads) {
     const int D = moments.D, orders = moments.d - 2;
     const Size columns = first + r, lanes = Size(D) * panel_width, size = orders + Size(D);
-    const Size need = scratch_covariance(D, moments.d) + 2 * lanes + D + panel_width + size * panel_width;
+    const Size need = scratch_covariance(moments) + 2 * lanes + D + panel_width + size * panel_width;
     std::vector<double> scratch(threads * need);
     for_row_tiles(r, threads, [&](Size begin, Size end, int thread) {
         double *z_mean = scratch.data() + thread * need, *product = z_mean + lanes, *x_mean = product + lanes, *g = x_mean + D;

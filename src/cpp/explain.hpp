@@ -48,6 +48,7 @@ inline void shapley(const Kernel& kernel, const Rule& rule, const double* x, con
 // products over S of product_j times e_a of x_mean and e_b of z_mean over the features outside S: over features j
 //     E_s[a, b] <- E_s[a, b] + x E_s[a-1, b] + z E_s[a, b-1] + x z E_s[a-1, b-1] + p E_{s-1}[a, b].
 // The covariance of order s is sum_{a, b} weight_{s+a} weight_{s+b} E_s[a, b]; what of it concerns feature j is p dL/dp.
+// Of the product of all features, only E_s[seen - s, seen - s] matters: E_s <- x z E_s + p E_{s-1}.
 struct Covariance {
     const Moments& moments;
     const int column, D, d;
@@ -55,7 +56,7 @@ struct Covariance {
     int lowest;       // smallest order with a weight
 
     Covariance(const Moments& moments, int column)
-        : moments(moments), column(column), D(moments.D), d(moments.d), size(covariance_states(d) * Pack::width), lowest(0) {
+        : moments(moments), column(column), D(moments.D), d(moments.d), size(covariance_states(moments) * Pack::width), lowest(0) {
         while (lowest < d && moments.weight[lowest] == 0.0) ++lowest;
     }
 
@@ -71,7 +72,7 @@ struct Covariance {
     void for_orders(int seen, Body body) const {
         Size first = 0;
         for (int s = 0; s <= d && s <= seen; ++s) {
-            const int side = means_beside(d, s), needed = lowest - (D - seen) - s;
+            const int side = means_beside(moments, s), needed = moments.product_alone ? 0 : lowest - (D - seen) - s;
             body(s, side, Range{needed > 0 ? needed : 0, seen - s < side ? seen - s : side - 1}, first);
             first += Size(side) * side * Pack::width;
         }
@@ -88,12 +89,12 @@ struct Covariance {
             for_orders(j + 1, [&](int s, int side, Range range, Size first) {
                 const double* before = E + j * size + first;
                 double* after = E + (j + 1) * size + first;
-                const int wider = s ? means_beside(d, s - 1) : 0;
+                const int wider = s ? means_beside(moments, s - 1) : 0;
                 const double* fewer = before - Size(wider) * wider * w;  // E_{s-1}
                 for (int a = range.low; a <= range.high; ++a)
                     for (int b = range.low; b <= range.high; ++b) {
                         const Size at = (Size(a) * side + b) * w, up = Size(side) * w;
-                        Pack value = Pack::load(before + at);
+                        Pack value = moments.product_alone ? xz * Pack::load(before + at) : Pack::load(before + at);
                         if (a) value = fma(f.x, Pack::load(before + at - up), value);
                         if (b) value = fma(f.z, Pack::load(before + at - w), value);
                         if (a && b) value = fma(xz, Pack::load(before + at - up - w), value);
@@ -112,7 +113,8 @@ struct Covariance {
             for (int a = range.low; a <= range.high && s >= 3; ++a)
                 for (int b = range.low; b <= range.high; ++b) {
                     const Size at = first + (Size(a) * side + b) * w;
-                    const Pack weight = g * Pack(moments.weight[s + a] * moments.weight[s + b]);
+                    const double at_x = moments.weight[moments.product_alone ? d : s + a], at_z = moments.weight[moments.product_alone ? d : s + b];
+                    const Pack weight = g * Pack(at_x * at_z);
                     weight.store(U + at);
                     add_to(by_order + (s - 3) * panel_width + column, weight * Pack::load(last + at));
                 }
@@ -129,11 +131,11 @@ struct Covariance {
             for_orders(j, [&](int s, int side, Range range, Size first) {
                 double* u = U + first;
                 const double *before = E + j * size + first, *more = u + Size(side) * side * w;  // U_{s+1}
-                const int narrower = s < d ? means_beside(d, s + 1) : 0;
+                const int narrower = s < d ? means_beside(moments, s + 1) : 0;
                 for (int a = range.low; a <= range.high; ++a)
                     for (int b = range.low; b <= range.high; ++b) {
                         const Size at = (Size(a) * side + b) * w, down = Size(side) * w;
-                        Pack value = Pack::load(u + at);
+                        Pack value = moments.product_alone ? xz * Pack::load(u + at) : Pack::load(u + at);
                         if (a + 1 < side) value = fma(f.x, Pack::load(u + at + down), value);
                         if (b + 1 < side) value = fma(f.z, Pack::load(u + at + w), value);
                         if (a + 1 < side && b + 1 < side) value = fma(xz, Pack::load(u + at + down + w), value);

@@ -52,6 +52,7 @@ struct Rule {  // Gauss-Legendre on [0, 1]
 
 struct Moments {  // of the base kernels of two points under the background, feature by feature
     int D, d;
+    bool product_alone;  // d = D, and no other order has a weight
     const double* weight;  // (d+1,)
     const double* x_mean;  // (D,): a_j mean_X k_j(X, x)
     const double* z_mean;  // (D, panel_width): a_j mean_X k_j(X, z_c)
@@ -72,7 +73,7 @@ struct Sweeps {
     // a_j mean_X k_j(X, z_c). scratch: scratch_shapley(D, d) doubles.
     void (*shapley)(const Kernel&, const Rule&, const double* x, const double* panel, const double* mean, double* scratch, double* out);
     // g (panel_width,): adds g times the covariance of what k(X, x) and k(X, z_c) hold of every order from 3 on (d-2,
-    // panel_width), and of what in these concerns each feature (D, panel_width). scratch: scratch_covariance(D, d) doubles.
+    // panel_width), and of what in these concerns each feature (D, panel_width). scratch: scratch_covariance doubles.
     void (*covariance)(const Moments&, const double* g, double* scratch, double* by_order, double* by_feature);
 };
 
@@ -81,13 +82,14 @@ constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size
 constexpr Size scratch_shapley(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(2) * D) * panel_width; }
 
 // A covariance counts s interactions and, beside them, a means at x and b at z; it wants s >= 3 and s + a, s + b <= d in the end.
-constexpr int means_beside(int d, int s) { return d - (s > 3 ? s : 3) + 1; }
-constexpr Size covariance_states(int d) {
+// In the product of all features whatever does not interact is a mean: s says it all.
+constexpr int means_beside(const Moments& moments, int s) { return moments.product_alone ? 1 : moments.d - (s > 3 ? s : 3) + 1; }
+constexpr Size covariance_states(const Moments& moments) {
     Size count = 0;
-    for (int s = 0; s <= d; ++s) count += Size(means_beside(d, s)) * means_beside(d, s);
+    for (int s = 0; s <= moments.d; ++s) count += Size(means_beside(moments, s)) * means_beside(moments, s);
     return count;
 }
-constexpr Size scratch_covariance(int D, int d) { return (D + Size(2)) * covariance_states(d) * panel_width; }
+constexpr Size scratch_covariance(const Moments& moments) { return (moments.D + Size(2)) * covariance_states(moments) * panel_width; }
 
 namespace portable { extern const Sweeps sweeps; }
 #ifdef SALSA_X86

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import numbers
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -19,6 +18,7 @@ from sklearn.utils import check_array
 
 from salsa.archive import entry
 from salsa.kernels import Floats
+from salsa.warning import warn_user
 
 Level = str | int | float | bool
 
@@ -201,7 +201,7 @@ def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
     subject = f"column {names[0]!r} has" if len(names) == 1 else f"columns {_some(names)} have"
     where = f"{_count(rows, 'row')} in {_count(len(names), 'column')}"
     problem = f"{subject} values not seen in training, such as {example!r} ({where})"
-    warnings.warn(f"{problem}; they count as missing", UserWarning, stacklevel=4)
+    warn_user(f"{problem}; they count as missing")
 
 
 def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:

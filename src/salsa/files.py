@@ -18,6 +18,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     It is on the disk before it takes the place, so that kill -9 or a power cut leave the old file or the new one.
     """
     path = Path(os.path.realpath(path))
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {path.name}: there is no folder {path.parent}; make it first")
     temporary = path.with_name(TEMPORARY + secrets.token_hex(8))
     try:
         yield temporary

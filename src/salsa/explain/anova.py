@@ -15,7 +15,7 @@ The band of an effect is that of a linear functional of the Gaussian process who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import combinations
@@ -26,18 +26,19 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from salsa.explain.background import Subject, encoded, outside, subject_of
-from salsa.explain.effects import Axis, Effect, make_axis
+from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
 from salsa.kernels import Floats
 from salsa.memory import row_blocks
+from salsa.moments import power_of_two
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Points of a curve, and of either side of a surface; an effect of more features has the last
 GRID_SIZES = (101, 41, 11)
-#: A variance below the square of this share of the mean is rounding
-ROUNDING = 1e-13
+#: Levels of a category, the most frequent ones, in an effect of two and more features
+SURFACE_LEVELS = 60
 
 
 def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, output: int = 0) -> Anova:
@@ -63,18 +64,21 @@ def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, 
     ['x0', 'x1 × x2']
     """
     subject = subject_of(model, background, sample_weight)
-    if not 0 <= output < (q := subject.expansion.coef.shape[1]):
-        raise ValueError(f"output={output}: this model has {q} outputs, numbered from 0")
+    if output not in range(q := subject.expansion.coef.shape[1]):
+        raise ValueError(f"output={output!r}: this model has {q} outputs, numbered from 0")
     return Anova(model, subject, output)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Anova:
     """Effects of a fitted function and their shares of its variance; see ``decompose``. Computed when asked for."""
 
     model: Any
     subject: Subject
     output: int
+
+    def __repr__(self) -> str:
+        return f"Anova of {len(self.features)} features, {len(self.subject.active)} of them used, order {self.order}"
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -94,7 +98,7 @@ class Anova:
     @property
     def variance(self) -> float:
         """Of the function over the background."""
-        return float(self._variances.by_order.sum())
+        return self._variances.total * self._unit**2
 
     def sobol(self) -> pd.DataFrame:
         """One row per feature: the share of the variance of its own effect, and of all effects it takes part in."""
@@ -129,24 +133,30 @@ class Anova:
     def effect(self, *features: str | int, points: Sequence[Any] | None = None, band: bool = True) -> Effect:
         """The effect of one feature, or of several beyond what fewer of them do, on a grid of their values.
 
-        points holds, for every feature, the values at which to take it (codes for categories); None: a grid over the
-        background. The band needs the n x n kernel matrix of the training rows; without it sd is None.
+        points holds, for every feature, a list of the values at which to take it; None: a grid over the background, of
+        a category with many levels the most frequent ones. Features are given by name, or by their number from 0. The
+        band needs the n x n kernel matrix of the training rows of an exact model; without it sd is None.
         """
         S = self._set(features)
-        if points is not None and len(points) != len(S):
-            raise ValueError(f"points: one sequence of values is needed for each of the {len(S)} features")
-        size = GRID_SIZES[min(len(S), len(GRID_SIZES)) - 1]
-        axes = tuple(self._axis(j, size if points is None else points[place]) for place, j in enumerate(S))
-        grid = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1)
-        values, sd = self._at(S, grid.reshape(-1, len(S)), band)
-        shape = grid.shape[:-1]
-        share = float(self._share(self._variance_of(S)))
-        return Effect(axes, values.reshape(shape), None if sd is None else sd.reshape(shape), share)
+        if points is None:
+            size = GRID_SIZES[min(len(S), len(GRID_SIZES)) - 1]
+            axes = tuple(self._axis(j, self._grid(j, size, many=len(S) == 1)) for j in S)
+        elif len(points) == len(S):
+            axes = tuple(self._axis(j, self.subject.codes(j, values)) for j, values in zip(S, points, strict=True))
+        else:
+            raise ValueError(f"points: one list of values is needed for each of the {len(S)} features")
+        values = self._on_grid(S, [axis.points for axis in axes])
+        cells = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(S))
+        sd = self._sd_at(S, cells).reshape(values.shape) if band else None
+        return Effect(axes, values, sd, float(self._share(self._variance_of(S))))
 
     def evaluate(self, X: Any, *features: str | int) -> Floats:
         """f_S (n,) at the rows of a table like the training table, S the set of these features."""
-        S = self._set(features)
-        return self._at(S, encoded(self.model, X)[:, S], band=False)[0]
+        S, rows = self._set(features), encoded(self.model, X)
+        values = np.empty(len(rows))
+        for block, k in self._kernel_at(S, rows[:, S]):
+            values[block] = k @ self._coef
+        return values
 
     def evaluate_orders(self, X: Any) -> Floats:
         """(n, d+1) at the rows of a table: the mean, then the sum of all effects of order 1, 2, ..., d.
@@ -155,7 +165,7 @@ class Anova:
         """
         rows, anchors = encoded(self.model, X), self.subject.expansion.anchors
         parts = np.empty((len(rows), self.order + 1))
-        for block in row_blocks(len(rows), len(anchors) * (self.order + 1)):
+        for block in row_blocks(len(rows), len(anchors) * (self.order + 1) * (self.order + 2) // 2):
             parts[block] = self._orders_at(rows[block])
         parts[:, 0] += self.subject.expansion.offset[self.output]
         return parts
@@ -170,6 +180,11 @@ class Anova:
     def _coef(self) -> Floats:
         return np.ascontiguousarray(self.subject.expansion.coef[:, self.output])
 
+    @property
+    def _unit(self) -> float:
+        """Of the size of the coefficients: divided by it, squares are float64 too."""
+        return float(power_of_two(self._coef[:, None])[0])
+
     def _set(self, features: Sequence[str | int]) -> list[int]:
         """The numbers of these features, checked."""
         S = [self.subject.index(feature) for feature in features]
@@ -178,24 +193,41 @@ class Anova:
         return S
 
     def _share(self, variance: Any) -> Any:
-        """Of the whole variance; zero where that is nothing but rounding."""
-        rounding = (ROUNDING * max(abs(self.mean), float(np.abs(self.subject.expansion.offset[self.output])))) ** 2
-        return variance / self.variance if self.variance > rounding else 0.0 * variance
+        """Of the whole variance; zero where there is none."""
+        return variance / (self._variances.total or 1.0)
 
-    def _axis(self, j: int, points: int | Any) -> Axis:
-        """So many points of feature j over the background, or these."""
-        return make_axis(self.features[j], lambda p: self.subject.labels(j, p), self.subject.background[j], points)
+    def _axis(self, j: int, points: Floats) -> Axis:
+        return Axis(self.features[j], points, self.subject.labels(j, points), self.subject.background[j])
 
-    def _at(self, S: list[int], rows: Floats, band: bool) -> tuple[Floats, Floats | None]:
-        """f_S and its posterior standard deviation (m,) at values (m, |S|) of its features."""
-        values, sd = np.empty(len(rows)), np.empty(len(rows)) if band else None
+    def _grid(self, j: int, size: int, many: bool) -> Floats:
+        levels = self.subject.columns.levels[j]
+        limit = None if levels is None else len(levels) if many else SURFACE_LEVELS
+        return grid(self.subject.background[j], size, limit)
+
+    def _on_grid(self, S: list[int], points: list[Floats]) -> Floats:
+        """f_S (P_1, P_2, ...) at all combinations of the features' points."""
+        u = self._coef * self.subject.outside(S)
+        operands: list[Any] = []
+        for axis, (j, x) in enumerate(zip(S, points, strict=True)):
+            operands += [self.subject.centred(j, x), [axis, len(S)]]
+        with threadpool_limits(1, user_api="blas"):  # whose last bits depend on its threads
+            values: Floats = np.einsum(*operands, u, [len(S)], list(range(len(S))), optimize=True)
+        return values
+
+    def _sd_at(self, S: list[int], rows: Floats) -> Floats:
+        """Posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
+        sd = np.empty(len(rows))
+        for block, k in self._kernel_at(S, rows):
+            sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
+        return sd
+
+    def _kernel_at(self, S: list[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
+        """What f_S makes of the kernel with every anchor, (m, r), for some of the rows (m, |S|) at a time."""
         r_S = self.subject.outside(S)
-        for block in row_blocks(len(rows), len(r_S)):
-            k = r_S * reduce(np.multiply, [self.subject.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)])
-            values[block] = k @ self._coef
-            if sd is not None:
-                sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
-        return values, sd
+        with threadpool_limits(1, user_api="blas"):
+            for block in row_blocks(len(rows), len(r_S)):
+                centred = [self.subject.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)]
+                yield block, r_S * reduce(np.multiply, centred)
 
     def _prior(self, S: list[int], rows: Floats) -> Floats:
         """What the effect makes of the kernel in both arguments (m,): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
@@ -239,7 +271,8 @@ class Anova:
     @cached_property
     def _variances(self) -> Variances:
         with threadpool_limits(1, user_api="blas"):  # whose last bits depend on its threads
-            variances = effect_variances(self.subject, self._coef, self._roots)
+            offset = float(self.subject.expansion.offset[self.output]) / self._unit
+            variances = effect_variances(self.subject, self._coef / self._unit, offset, self._roots)
         variances.check_rounding()
         return variances
 
@@ -248,9 +281,4 @@ class Anova:
             return float(self._variances.mains[S[0]])
         if len(S) == 2:
             return float(self._variances.pairs[S[0], S[1]])
-        return variance_of_set(self.subject, self._coef, self._roots, S)
-
-
-def term(*names: str) -> str:
-    """What an effect is called."""
-    return " × ".join(names)
+        return variance_of_set(self.subject, self._coef / self._unit, self._roots, S)

@@ -14,12 +14,12 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from salsa.columns import Columns
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Distribution, Floats, distribution_of, elementary_symmetric, marginal_of
+from salsa.kernels import AdditiveKernel, Distribution, Floats, elementary_symmetric, marginal_of
 
 MISSING = "missing"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Subject:
     """The function to explain, its columns and the background: all that explanations read of a model."""
 
@@ -74,9 +74,11 @@ class Subject:
         effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
         return effect
 
-    def index(self, feature: str | int) -> int:
+    def index(self, feature: Any) -> int:
         """The number of a column, given by name or number."""
         names = self.columns.names
+        if isinstance(feature, bool) or not isinstance(feature, str | int | np.integer):
+            raise ValueError(f"{feature!r} is no feature; give names or column numbers, one after the other")
         if isinstance(feature, str):
             if feature in names:
                 return names.index(feature)
@@ -85,6 +87,24 @@ class Subject:
         if not -len(names) <= feature < len(names):
             raise ValueError(f"there is no feature {feature}: they are numbered from 0 to {len(names) - 1}")
         return int(feature) % len(names)
+
+    def codes(self, j: int, values: Any) -> Floats:
+        """Values of feature j as in a table, as encoded numbers (P,)."""
+        levels, name = self.columns.levels[j], self.columns.names[j]
+        try:
+            if levels is None:
+                codes = np.array(values, dtype=np.float64)
+            else:
+                number = {level: code for code, level in enumerate(levels)}
+                codes = np.array([np.nan if pd.isna(value) else number[value] for value in values], dtype=np.float64)
+        except KeyError as error:
+            listed = ", ".join(map(repr, levels or ()))
+            raise ValueError(f"points: {name!r} has no level {error}; it has {listed}") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"points: values of {name!r} are needed as a list: {error}") from None
+        if codes.ndim != 1:
+            raise ValueError(f"points: a list of values of {name!r} is needed, not {values!r}")
+        return codes
 
     def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
         """What the codes of a category stand for; None for numbers."""
@@ -118,7 +138,8 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
 
 def encoded(model: Any, X: Any) -> Floats:
     """A table with the columns of the training table as floats (n, D)."""
-    validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
+    if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+        validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
     rows: Floats = model.columns_.encode(X)
     return rows
 
@@ -131,17 +152,22 @@ def symmetric_sum(s: Floats, weights: Floats) -> Floats:
     return total
 
 
+def each_outside(s: Floats, weights: Floats) -> Floats:
+    """r_j of every single feature (D, ...): what multiplies s_j in sum_m weights_m e_m, by prefixes and suffixes."""
+    d = len(weights) - 1
+    before = np.zeros((len(s) + 1, d + 1, *s.shape[1:]))
+    before[0, 0] = 1.0
+    for j, value in enumerate(s):
+        before[j + 1] = before[j]
+        before[j + 1, 1:] += value * before[j, :-1]
+    after = np.zeros((d + 1, *s.shape[1:])) + weights.reshape(-1, *[1] * (s.ndim - 1))
+    result = np.empty_like(s)
+    for j in reversed(range(len(s))):
+        result[j] = np.sum(after[1:] * before[j, :-1], axis=0)
+        after[:-1] += s[j] * after[1:]
+    return result
+
+
 def outside(s: Floats, weights: Floats, features: Sequence[int]) -> Floats:
     """r_S = sum_m weights_m e_{m-|S|} (...) over the features not in S, of s (D, ...)."""
     return symmetric_sum(np.delete(s, features, axis=0), weights[len(features) :])
-
-
-def thinned(marginal: Distribution, limit: int | None) -> Distribution:
-    """The same distribution by at most `limit` points besides the missing value; None: as it is."""
-    points, weights = marginal
-    observed = ~np.isnan(points)
-    if limit is None or observed.sum() <= limit:
-        return marginal
-    fewer = distribution_of(points[observed], weights[observed], limit)
-    shares = np.append(weights[observed].sum() * fewer.weights, weights[~observed])
-    return Distribution(np.append(fewer.points, points[~observed]), shares)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@dataclass(frozen=True, eq=False)
+#: Numbers with at most so many values are shown at these
+FEW_VALUES = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Axis:
     """The values of one feature at which an effect is shown; the last is NaN where values are missing."""
 
@@ -25,13 +28,16 @@ class Axis:
     labels: tuple[str, ...] | None  # what the codes of a category stand for; None: numbers
     rug: Distribution  # of the feature in the background
 
+    def __repr__(self) -> str:
+        return f"Axis {self.name} of {len(self.points)} points"
+
     @property
     def values(self) -> list[Any]:
         """Labels, or numbers."""
         return self.points.tolist() if self.labels is None else list(self.labels)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Effect:
     """f_S on the grid of its features' values: what they do together beyond what fewer of them do; its mean is zero."""
 
@@ -40,8 +46,13 @@ class Effect:
     sd: Floats | None  # posterior standard deviation, of the same shape; None: not asked for
     variance_share: float  # of the whole function's
 
+    def __repr__(self) -> str:
+        shape = " x ".join(str(len(axis.points)) for axis in self.axes)
+        return f"Effect of {term(*self.features)} on {shape} points: {self.variance_share:.2%} of the variance"
+
     @property
     def features(self) -> tuple[str, ...]:
+        """The names of its features."""
         return tuple(axis.name for axis in self.axes)
 
     def frame(self) -> pd.DataFrame:
@@ -59,17 +70,21 @@ class Effect:
         return EffectDisplay(self).plot(ax)
 
 
-def make_axis(
-    name: str, labels: Callable[[Floats], tuple[str, ...] | None], rug: Distribution, points: int | Sequence[float]
-) -> Axis:
-    """These points, or so many numbers over the range of the background: then all levels of a category instead.
+def term(*names: str) -> str:
+    """What an effect is called."""
+    return " × ".join(names)
 
-    Where values are missing in the background, a missing one is the last point. labels(points) is what they stand for.
+
+def grid(rug: Distribution, size: int, levels: int | None) -> Floats:
+    """Values at which to show an effect: numbers over the range of the background, or all of them if few.
+
+    levels: None for numbers; of a category, how many of its most frequent levels are wanted. Where values are missing
+    in the background, a missing one comes last.
     """
-    if isinstance(points, int):
-        observed = rug.points[~np.isnan(rug.points)]
-        is_number = len(observed) > 0 and labels(observed) is None
-        grid = np.unique(np.linspace(observed[0], observed[-1], points)) if is_number else observed
-        points = np.append(grid, rug.points[np.isnan(rug.points)]).tolist()
-    values = np.array(points, dtype=np.float64)
-    return Axis(name, values, labels(values), rug)
+    is_missing = np.isnan(rug.points)
+    points, weights = rug.points[~is_missing], rug.weights[~is_missing]
+    if levels is not None:
+        points = np.sort(points[np.argsort(-weights, kind="stable")[:levels]])
+    elif len(points) > FEW_VALUES:
+        points = np.linspace(points[0], points[-1], size)
+    return np.append(points, rug.points[is_missing])

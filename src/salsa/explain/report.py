@@ -67,20 +67,21 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
     """All that the page shows, as plain lists, texts and numbers."""
     subject, output = anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
-    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.reason is None)
+    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
+    importance = importance_section(anova, used, effects)
     payload: dict[str, Any] = plain(
         {
             "title": given.title,
             "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
-            "fitted": fitted_section(model, subject, used, given, scores, output),
+            "fitted": fitted_section(model, subject, used, given, evidence, scores, output),
             "quality": quality_section(model, evidence, scores),
-            "importance": importance_section(anova, used),
+            "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects),
+            "effectsNote": effects_note(effects, importance["orders"]),
             "interactions": interaction_section(anova, used),
             "whatIf": what_if_section(subject, used, given, output),
             "calibration": calibration_section(model, given, evidence, output),
-            "data": data_section(subject, given.target, evidence.training),
+            "data": data_section(subject, used, given.target, evidence),
             "about": {"cite": CITATION, "method": METHOD},
         }
     )
@@ -88,8 +89,9 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
 
 
 def _used(anova: Anova) -> list[int]:
-    """Features of positive relevance, strongest first."""
-    active = np.flatnonzero(anova.subject.kernel.relevance)
+    """Features of positive relevance that are not constant in the training table, strongest first."""
+    subject = anova.subject
+    active = np.array([j for j in subject.active if len(subject.background[j].points) > 1], dtype=np.intp)
     strength = finite(anova.sobol()["total"].to_numpy())[active]
     order: list[int] = active[np.argsort(-strength, kind="stable")].tolist()
     return order

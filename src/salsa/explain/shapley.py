@@ -12,13 +12,12 @@ recursion for e_m gives all features at once, in O(D d) per row, anchor and node
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from salsa.explain.background import Subject, encoded, outside, subject_of
+from salsa.explain.background import Subject, each_outside, encoded, subject_of
 from salsa.kernels import Floats
 
 if TYPE_CHECKING:
@@ -52,13 +51,17 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
     return Shapley(subject, rows, kernel.shapley(rows, anchors, coef, subject.means))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Shapley:
     """Shapley values of predictions; a row's values and the base value add up to its prediction."""
 
     subject: Subject
     rows: Floats  # (n, D), encoded
     all_values: Floats  # (n, D, q), of every output
+
+    def __repr__(self) -> str:
+        n, D, q = self.all_values.shape
+        return f"Shapley values of {n} rows, {D} features, {q} outputs"
 
     @property
     def values(self) -> Floats:
@@ -93,6 +96,9 @@ class Shapley:
         What a feature adds by itself is on the diagonal; a row of the table sums to the feature's Shapley value. These
         are Shapley interaction indices, exact as the values are, in the convention of the shap package.
         """
+        n, _, q = self.all_values.shape
+        if row not in range(-n, n) or output not in range(q):
+            raise ValueError(f"row={row!r}, output={output!r}: there are {n} rows and {q} outputs, numbered from 0")
         matrix = np.zeros((len(self.features), len(self.features)))
         active = self.subject.active
         if len(active) > 1:
@@ -132,6 +138,8 @@ class Shapley:
         pairs = np.zeros((len(active), len(active)))
         nodes, node_weights = np.polynomial.legendre.leggauss(max(1, (len(weights) - 1) // 2))
         for t, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True):
-            for j, k in combinations(range(len(active)), 2):
-                pairs[j, k] += 0.5 * weight * (coef * c[j] * c[k]) @ outside(b + t * c, weights, [j, k])
-        return pairs + pairs.T
+            for j in range(len(active)):
+                others = [k for k in range(len(active)) if k != j]
+                both = each_outside((b + t * c)[others], weights[1:])  # r_S of S = {j, k}
+                pairs[j, others] += 0.5 * weight * (c[others] * both) @ (coef * c[j])
+        return (pairs + pairs.T) / 2  # the same twice, but for rounding

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,33 +11,59 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.explain.background import thinned
-from salsa.kernels import Distribution, Floats
+from salsa.kernels import Distribution, Floats, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
 
 Side = Literal["x", "y"]
 SIDES: tuple[Side, Side] = ("x", "y")
 #: A dark blue and a light orange: apart for colour-blind eyes and in grey
 DARK, LIGHT = "#08519c", "#f5b26b"
+#: From what takes away to what adds, as in a waterfall
+DIVERGING = ("#b35806", LIGHT, "#f7f7f7", "#6baed6", DARK)
 LINE, FAINT, TEXT = "0.35", "0.75", "0.15"
 BAND = 2.0  # standard deviations either side of an effect
 LONGEST_NAME = 28
-SMALLEST_FONT = 5.0
-LARGEST = 80.0  # inches
+SMALLEST_FONT, USUAL_FONT = 5.0, 10.0
+LARGEST, GROWING_STEPS = 80.0, 4  # inches, and times that a figure is made larger
 RUG_TICKS, RUG_HEIGHT = 100, 0.035
 _UNKNOWN = "□"
 
 
-def axes_or_new(ax: Axes | None, width: float, height: float) -> Axes:
-    """The axes given, or those of a new figure of this size in inches, within what can be drawn."""
+@contextmanager
+def axes_or_new(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
+    """The axes given, or those of a new figure, which grows until nothing is cut off; inches are for usual letters."""
     if ax is not None:
-        return ax
+        yield ax
+        return
     check_matplotlib()
     from matplotlib import pyplot as plt
 
-    return plt.figure(figsize=(min(width, LARGEST), min(height, LARGEST)), layout="constrained").add_subplot()
+    larger = max(1.0, plt.rcParams["font.size"] / USUAL_FONT)
+    figure = plt.figure(figsize=np.minimum([larger * width, larger * height], LARGEST), layout="constrained")
+    yield figure.add_subplot()
+    _grow(figure)
+
+
+def _grow(figure: Figure) -> None:
+    """Titles and names are centred on their axes: what is cut off at one end needs twice as much room."""
+    for _ in range(GROWING_STEPS):
+        figure.draw_without_rendering()
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        beyond = np.maximum([-box.x0, -box.y0], [box.x1, box.y1] - size)
+        if beyond.max() <= 0:
+            return
+        figure.set_size_inches(np.minimum(size + 2 * np.maximum(beyond, 0), LARGEST))
+
+
+def diverging() -> LinearSegmentedColormap:
+    """Orange below zero, pale at it, blue above: apart for colour-blind eyes."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("salsa", DIVERGING)
 
 
 def check_matplotlib() -> None:

@@ -9,8 +9,8 @@ import numpy as np
 
 from salsa.explain.displays.drawing import BAND, DARK, FAINT, axes_or_new, draw_rug, label, name_ticks, percent
 from salsa.explain.displays.pairs import draw_heat_map, draw_lines, draw_surface
-from salsa.explain.displays.scales import name_missing, number_scale, set_apart
-from salsa.explain.effects import Effect
+from salsa.explain.displays.scales import mark_values, name_missing, number_scale, set_apart
+from salsa.explain.effects import FEW_VALUES, Effect
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,8 +22,9 @@ DOTS: dict[str, Any] = {"fmt": "o", "color": DARK, "ms": 5, "capsize": 2.5, "eli
 class EffectDisplay:
     """The effect of one feature or of two together, beyond what each does by itself.
 
-    A number is a curve with a band of two standard deviations either side and a rug of the data; a category has a dot
-    for every level; two numbers are a surface, two categories a heat map, one of each a line for every level.
+    A number is a curve with a band of two standard deviations either side and a rug of the data; a category, or a
+    number of few values, has a dot for each; two numbers are a surface, two categories a heat map, one of each a line
+    for every level.
     """
 
     effect: Effect
@@ -36,11 +37,11 @@ class EffectDisplay:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw it; the title says its share of the variance."""
-        ax = axes_or_new(ax, *self._size())
-        draw = {0: draw_curve, 1: draw_dots, 2: draw_surface, 3: draw_lines, 4: draw_heat_map}[self._kind]
-        draw(ax, self.effect)
-        names = " × ".join(map(label, self.effect.features))
-        ax.set_title(f"{names}: {percent(self.effect.variance_share)} of the variance", fontsize="medium")
+        with axes_or_new(ax, *self._size()) as ax:
+            draw = {0: draw_curve, 1: draw_dots, 2: draw_surface, 3: draw_lines, 4: draw_heat_map}[self._kind]
+            draw(ax, self.effect)
+            names = " × ".join(map(label, self.effect.features))
+            ax.set_title(f"{names}: {percent(self.effect.variance_share)} of the variance", fontsize="medium")
         return ax
 
     @property
@@ -65,15 +66,19 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
     scale = number_scale(axis)
     x, y, width = scale.at, effect.values[scale.observed], BAND * sd[scale.observed]
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
-    if len(x) == 1:
+    few = len(x) <= FEW_VALUES
+    if few:
+        ax.plot(x, y, color=DARK, lw=0.8)
         ax.errorbar(x, y, width, **DOTS)
-    elif len(x):
+    else:
         ax.fill_between(x, y - width, y + width, color=DARK, alpha=0.2, lw=0)
         ax.plot(x, y, color=DARK, lw=1.8)
     if scale.missing is not None:
         ax.errorbar(scale.beyond, effect.values[scale.missing], BAND * sd[scale.missing], **DOTS)
         name_missing(ax, "x", scale, effect.values[scale.missing])
         set_apart(ax, "x", scale)
+    if few:
+        mark_values(ax, scale)
     draw_rug(ax, "x", axis.rug)
     ax.set(xlabel=label(axis.name), ylabel="effect" if effect.sd is None else f"effect ± {BAND:.0f} sd")
     ax.spines[["top", "right"]].set_visible(False)

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.explain.displays.drawing import BAND, FAINT, SIDES, TEXT, draw_rug, label, name_ticks, number, write_in_cells
+from salsa.explain.displays.drawing import (
+    BAND,
+    FAINT,
+    SIDES,
+    TEXT,
+    diverging,
+    draw_rug,
+    label,
+    name_ticks,
+    number,
+    write_in_cells,
+)
 from salsa.explain.displays.scales import Scale, name_missing, number_scale, set_apart
 from salsa.explain.effects import Effect
 from salsa.kernels import Floats
@@ -18,7 +29,6 @@ if TYPE_CHECKING:
     from matplotlib.colors import Normalize
     from matplotlib.lines import Line2D
 
-DIVERGING = "RdBu_r"
 #: Lines of the same dashes are one dark, one light
 LINE_COLORS = ("#000000", "#08519c", "#54278f", "#00543c", "#f5b26b", "#56b4e9", "#d4b106", "#e8a3c8")
 LINE_STYLES = ("-", "--", ":", "-.") * 2
@@ -43,7 +53,7 @@ def draw_surface(ax: Axes, effect: Effect) -> None:
         if min(Z.shape) > 1:
             _draw_contours(ax, x.at, y.at, Z, sd, levels, norm)
         else:
-            ax.pcolormesh(x_edges, y_edges, Z, norm=norm, cmap=DIVERGING)
+            ax.pcolormesh(x_edges, y_edges, Z, norm=norm, cmap=diverging())
     for side, scale, axis in zip(SIDES, (x, y), effect.axes, strict=True):
         draw_rug(ax, side, axis.rug)
         if scale.missing is not None:
@@ -91,7 +101,7 @@ def draw_heat_map(ax: Axes, effect: Effect) -> None:
     values, (first, second) = effect.values, effect.axes
     _, norm = _levels(values)
     rows, columns = values.shape
-    ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, values, norm=norm, cmap=DIVERGING)
+    ax.pcolormesh(np.arange(columns + 1) - 0.5, np.arange(rows + 1) - 0.5, values, norm=norm, cmap=diverging())
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xlabel=label(second.name), ylabel=label(first.name))
     texts = [
         number(v, 2) if sure else f"({number(v, 2)})" for v, sure in zip(values.flat, _sure(effect).flat, strict=True)
@@ -115,7 +125,7 @@ def _effect_name(effect: Effect, unsure: str) -> str:
 def _draw_contours(
     ax: Axes, x: Floats, y: Floats, Z: Floats, sd: Floats | None, levels: Floats, norm: Normalize
 ) -> None:
-    ax.contourf(x, y, Z, levels, cmap=DIVERGING, norm=norm)
+    ax.contourf(x, y, Z, levels, cmap=diverging(), norm=norm)
     if sd is not None and (unsure := np.abs(Z) - BAND * sd).min() < 0:
         dots = ax.contourf(x, y, unsure, [2 * unsure.min(), 0.0], colors="none", hatches=[".."])
         dots.set(edgecolor="0.5", linewidth=0.0)
@@ -138,4 +148,4 @@ def _levels(values: Floats) -> tuple[Floats, Normalize]:
 def _draw_colorbar(ax: Axes, norm: Normalize, text: str) -> None:
     from matplotlib.cm import ScalarMappable
 
-    ax.figure.colorbar(ScalarMappable(norm, DIVERGING), ax=ax, label=text)
+    ax.figure.colorbar(ScalarMappable(norm, diverging()), ax=ax, label=text)

@@ -54,16 +54,16 @@ class PredictionDisplay:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Points about the line of perfect predictions; hexagons, the darker the more rows, for more than 5000."""
-        ax = axes_or_new(ax, 4.4, 4.2)
-        if len(self.observed) > MANY_POINTS:
-            self._draw_hexagons(ax)
-        else:
-            ax.plot(self.observed, self.predicted, "o", color=DARK, ms=4, mew=0.0, alpha=0.45)
-        low, high = _range(np.r_[self.observed, self.predicted])
-        ax.plot([low, high], [low, high], color=LINE, lw=1.0, ls="--")
-        ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="observed", ylabel="predicted")
-        rows = f"{len(self.observed)} rows{', leave-one-out' if self.left_out else ''}"
-        ax.set_title(rows if np.isnan(self.r2) else f"{rows}: R² = {number(self.r2, 3)}", fontsize="medium")
+        with axes_or_new(ax, 4.4, 4.2) as ax:
+            if len(self.observed) > MANY_POINTS:
+                self._draw_hexagons(ax)
+            else:
+                ax.plot(self.observed, self.predicted, "o", color=DARK, ms=4, mew=0.0, alpha=0.45)
+            low, high = _range(np.r_[self.observed, self.predicted])
+            ax.plot([low, high], [low, high], color=LINE, lw=1.0, ls="--")
+            ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="observed", ylabel="predicted")
+            rows = f"{len(self.observed)} rows{', leave-one-out' if self.left_out else ''}"
+            ax.set_title(rows if np.isnan(self.r2) else f"{rows}: R² = {number(self.r2, 3)}", fontsize="medium")
         return ax
 
     def _draw_hexagons(self, ax: Axes) -> None:
@@ -85,7 +85,7 @@ class CalibrationDisplay:
 
     Training rows are each predicted without themselves, with intervals of normal quantiles times the predictive
     standard deviation: the Gaussian-process reading. Rows given are checked with the intervals of
-    ``predict_interval``, the jackknife+, which do not rely on that reading. Weighted rows count by their weight.
+    ``predict_interval``, jackknife+ or CV+, which do not rely on that reading. Weighted rows count by their weight.
     """
 
     nominal: Floats  # (L,) promised
@@ -125,16 +125,16 @@ class CalibrationDisplay:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """On the diagonal promises are kept; the band about it is chance."""
-        ax = axes_or_new(ax, 4.4, 4.2)
-        ax.fill_between(self.nominal, *self.band(), color=FAINT, alpha=0.5, lw=0, label="within chance (95 %)")
-        ax.plot([0, 1], [0, 1], color=LINE, lw=1.0, ls="--")
-        ax.plot(self.nominal, self.actual, "-" if self.left_out else "o-", color=DARK, lw=1.8, ms=5)
-        ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="promised coverage", ylabel="share of rows covered")
-        percent_axis(ax, "x")
-        percent_axis(ax, "y")
-        title = "leave-one-out, normal quantiles" if self.left_out else "jackknife+ intervals"
-        ax.set_title(title, fontsize="medium")
-        ax.legend(frameon=False, loc="lower right", fontsize="small")
+        with axes_or_new(ax, 4.4, 4.2) as ax:
+            ax.fill_between(self.nominal, *self.band(), color=FAINT, alpha=0.5, lw=0, label="within chance (95 %)")
+            ax.plot([0, 1], [0, 1], color=LINE, lw=1.0, ls="--")
+            ax.plot(self.nominal, self.actual, "-" if self.left_out else "o-", color=DARK, lw=1.8, ms=5)
+            ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="promised coverage", ylabel="share of rows covered")
+            percent_axis(ax, "x")
+            percent_axis(ax, "y")
+            title = "leave-one-out, normal quantiles" if self.left_out else "intervals of predict_interval"
+            ax.set_title(title, fontsize="medium")
+            ax.legend(frameon=False, loc="lower right", fontsize="small")
         return ax
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from salsa.explain.background import MISSING
-from salsa.explain.displays.drawing import LINE, Side
+from salsa.explain.displays.drawing import LINE, Side, number, room_per_cell
 from salsa.explain.effects import Axis
 from salsa.kernels import Floats
 
@@ -64,6 +64,14 @@ def set_apart(ax: Axes, side: Side, scale: Scale) -> None:
     axis.set_major_locator(FixedLocator([t for t in ticks if scale.at[0] <= t <= scale.at[-1]]))
     if len(scale.at):
         wall(scale.beyond - scale.gap, color=LINE, lw=0.8, ls=":")
+
+
+def mark_values(ax: Axes, scale: Scale) -> None:
+    """A tick along the bottom at each of the observed values, if all of their numbers have room."""
+    names = [number(value) for value in scale.at]
+    closest = np.diff(scale.at).min(initial=np.inf) / (np.ptp(scale.at) or 1.0) if len(names) else 0.0
+    if closest * room_per_cell(ax, "x", 1) > 8 * max(map(len, names), default=0):
+        ax.set_xticks(scale.at, names)
 
 
 def name_missing(ax: Axes, side: Side, scale: Scale, away_from: ArrayLike = ()) -> None:

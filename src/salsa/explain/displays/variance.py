@@ -22,6 +22,7 @@ from salsa.explain.displays.drawing import (
     write_beside,
     write_in_cells,
 )
+from salsa.explain.reporting.words import THIN, adding_up
 from salsa.kernels import Floats
 
 if TYPE_CHECKING:
@@ -53,13 +54,13 @@ class ImportanceDisplay:
         """
         shown = strongest(self.total, most)
         names, ends, texts = self._rows(shown)
-        ax = axes_or_new(ax, 6.0, 1.5 + 0.25 * len(names))
-        self._draw_bars(ax, shown)
-        write_beside(ax, texts, ends, size=name_ticks(ax, "y", names))
-        ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(0.0, 1.14 * (self.total.max() or 1.0)))
-        ax.set_xlabel("share of the variance")
-        percent_axis(ax, "x")
-        ax.spines[["top", "right"]].set_visible(False)
+        with axes_or_new(ax, 6.0, 1.5 + 0.25 * len(names)) as ax:
+            self._draw_bars(ax, shown)
+            write_beside(ax, texts, ends, size=name_ticks(ax, "y", names))
+            ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(0.0, 1.14 * (self.total.max() or 1.0)))
+            ax.set_xlabel("share of the variance")
+            percent_axis(ax, "x")
+            ax.spines[["top", "right"]].set_visible(False)
         return ax
 
     def _rows(self, shown: NDArray[np.intp]) -> tuple[list[str], list[float], list[str]]:
@@ -84,13 +85,14 @@ class ImportanceDisplay:
         """What the parts of bars are, with the shares of the orders."""
         if not len(self.orders):
             return ["the function is constant"]
-        text = f"by itself (all features: {percent(self.orders[0])} of the variance)"
-        if len(self.orders) == 1:
-            return [text]
-        shares = [f"order 2: {percent(self.orders[1])}"]
-        if len(self.orders) > 2:
-            shares.append(f"order {'3' if len(self.orders) == 3 else '3 and more'}: {percent(self.orders[2:].sum())}")
-        return [text, f"in interactions ({', '.join(shares)})"]
+        sums = [*self.orders[:2], *([self.orders[2:].sum()] if len(self.orders) > 2 else [])]
+        single, *rest = (words.replace(THIN, " ") for words in adding_up(sums))
+        text, names = (
+            f"by itself (all features: {single} of the variance)",
+            ("2", f"3{' and more' * (len(self.orders) > 3)}"),
+        )
+        shares = [f"order {name}: {words}" for name, words in zip(names, rest, strict=False)]
+        return [text, f"in interactions ({', '.join(shares)})"] if shares else [text]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,24 +119,24 @@ class InteractionsDisplay:
         shown = strongest(self.total, most)
         shown = shown if len(shown) else np.arange(min(most, len(self.features)))
         n = len(shown)
-        ax = axes_or_new(ax, 3.6 + 0.3 * n, 2.4 + 0.3 * n)
-        shares = self.shares[np.ix_(shown, shown)]
-        norm = PowerNorm(0.5, vmin=0.0, vmax=shares.max() or 1.0)
-        lower = np.where(np.tri(n, dtype=bool), shares, np.nan)
-        mesh = ax.pcolormesh(np.arange(n + 1) - 0.5, np.arange(n + 1) - 0.5, lower, norm=norm, cmap="Blues")
-        ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
-        ax.set_title(self._title(n), fontsize="medium")
-        self._outline_diagonal(ax, n)
-        texts = np.array(
-            [[percent(v).removesuffix(" %") if v >= 1e-4 else "" for v in row] for row in lower], dtype=object
-        )
-        write_in_cells(ax, texts, norm(shares) > 0.55)
-        names = [label(self.features[j]) for j in shown]
-        name_ticks(ax, "x", names)
-        name_ticks(ax, "y", names)
-        ax.spines[:].set_visible(False)
-        bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.8, label="share of the variance")
-        percent_axis(bar.ax, "y")
+        with axes_or_new(ax, 3.6 + 0.3 * n, 2.4 + 0.3 * n) as ax:
+            shares = self.shares[np.ix_(shown, shown)]
+            norm = PowerNorm(0.5, vmin=0.0, vmax=shares.max() or 1.0)
+            lower = np.where(np.tri(n, dtype=bool), shares, np.nan)
+            mesh = ax.pcolormesh(np.arange(n + 1) - 0.5, np.arange(n + 1) - 0.5, lower, norm=norm, cmap="Blues")
+            ax.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5), aspect="equal")
+            ax.set_title(self._title(n), fontsize="medium")
+            self._outline_diagonal(ax, n)
+            texts = np.array(
+                [[percent(v).removesuffix(" %") if v >= 1e-4 else "" for v in row] for row in lower], dtype=object
+            )
+            write_in_cells(ax, texts, norm(shares) > 0.55)
+            names = [label(self.features[j]) for j in shown]
+            name_ticks(ax, "x", names)
+            name_ticks(ax, "y", names)
+            ax.spines[:].set_visible(False)
+            bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.8, label="share of the variance")
+            percent_axis(bar.ax, "y")
         return ax
 
     def _title(self, shown: int) -> str:

@@ -59,11 +59,11 @@ class WaterfallDisplay:
         return self.base_value + float(self.contributions.sum())
 
     def steps(self, most: int) -> tuple[list[str], Floats]:
-        """Names and sizes of the `most` largest contributions, and of all others together unless they are nothing."""
+        """Names and sizes of the `most` largest contributions, and of all others that add anything together."""
         shown = strongest(self.contributions, most)
-        others = np.setdiff1d(np.arange(len(self.features)), shown)
+        others = np.setdiff1d(np.flatnonzero(self.contributions), shown)
         names, sizes = [self._name(j) for j in shown], self.contributions[shown]
-        if not self.contributions[others].any():
+        if not len(others):
             return names, sizes
         return [*names, others_name(len(others))], np.append(sizes, self.contributions[others].sum())
 
@@ -71,17 +71,17 @@ class WaterfallDisplay:
         """Arrows from the mean prediction at the top to this one at the bottom, the largest first."""
         names, sizes = self.steps(most)
         rows = len(names) + 2
-        ax = axes_or_new(ax, 6.0, 0.8 + 0.32 * rows)
-        levels = self.base_value + np.r_[0.0, np.cumsum(sizes)]  # where every row ends
-        ax.vlines(levels, np.arange(rows - 1), np.arange(1, rows), color=LINE, lw=0.7)
-        ax.plot([self.base_value, self.prediction], [0, rows - 1], "D", color=TEXT, ms=6)
-        self._draw_arrows(ax, levels)
-        texts = [number(self.base_value), *map(signed, sizes), number(self.prediction)]
-        ends = [self.base_value, *np.maximum(levels[:-1], levels[1:]), self.prediction]
-        write_beside(ax, texts, ends, size=name_ticks(ax, "y", ["mean prediction", *names, "this prediction"]))
-        ax.set(ylim=(rows - 0.4, -0.6), xlabel="prediction")
-        ax.margins(x=0.1)
-        ax.spines[["top", "right", "left"]].set_visible(False)
+        with axes_or_new(ax, 6.0, 0.8 + 0.32 * rows) as ax:
+            levels = self.base_value + np.r_[0.0, np.cumsum(sizes)]  # where every row ends
+            ax.vlines(levels, np.arange(rows - 1), np.arange(1, rows), color=LINE, lw=0.7)
+            ax.plot([self.base_value, self.prediction], [0, rows - 1], "D", color=TEXT, ms=6)
+            self._draw_arrows(ax, levels)
+            texts = [number(self.base_value), *map(signed, sizes), number(self.prediction)]
+            ends = [self.base_value, *np.maximum(levels[:-1], levels[1:]), self.prediction]
+            write_beside(ax, texts, ends, size=name_ticks(ax, "y", ["mean prediction", *names, "this prediction"]))
+            ax.set(ylim=(rows - 0.4, -0.6), xlabel="prediction")
+            ax.margins(x=0.1)
+            ax.spines[["top", "right", "left"]].set_visible(False)
         return ax
 
     def _draw_arrows(self, ax: Axes, levels: Floats) -> None:

@@ -73,6 +73,20 @@ function fittingTicks(low, high, pixels, upright = false) {
   return [];
 }
 
+// Ticks at these values, if the labels of all of them fit side by side.
+function valueTicks(values, pixels) {
+  const marks = values.map((value) => ({ value, label: number(value) }));
+  const gap = Math.min(...values.slice(1).map((value, i) => value - values[i]));
+  const room = (gap / (1.2 * (values.at(-1) - values[0]))) * pixels;
+  return values.length < 2 || room > widest(marks.map((mark) => mark.label)) + 10 ? marks : null;
+}
+
+// Those of the marks whose labels keep clear of the words at this place of the same axis.
+function clearOf(marks, at, words, place, upright = false) {
+  const half = (label) => (upright ? LINE / 2 : textWidth(label) / 2 + 4);
+  return marks.filter(({ value, label }) => Math.abs(at(value) - place) >= half(label) + half(words));
+}
+
 // A little room on both sides; something to see where all values are the same.
 function padded(values, share = 0.04) {
   const finite = values.filter(Number.isFinite);

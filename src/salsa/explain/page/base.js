@@ -80,6 +80,10 @@ function legend(...entries) {
   return el("p", { class: "legend" }, entries.map(([shape, text]) => el("span", {}, el("i", { class: shape }), text)));
 }
 
+function bullets(texts) {
+  return texts.length ? el("ul", { class: "notes" }, texts.map((words) => el("li", {}, words))) : null;
+}
+
 function paragraph(text, attributes = {}) {
   return el("p", attributes, text);
 }

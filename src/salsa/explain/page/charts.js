@@ -36,16 +36,15 @@ function shareBar(width, parts) {
   const total = parts.reduce((sum, part) => sum + part.share, 0) || 1;
   const at = scale([0, total], [0, width]);
   let sum = 0;
-  const pieces = parts.flatMap(({ name, share, style }) => {
+  const pieces = parts.flatMap(({ name, share, style, words }) => {
     const [from, to] = [at(sum), at((sum += share))];
-    const words = percent(share);
     const fits = to - from > textWidth(words, true) + 12;
     return [
       bar(from, 0, to - from - (to < width ? 1 : 0), 34, style, `${name}: ${words}`),
       fits ? text((from + to) / 2, 22, words, { "text-anchor": "middle", class: `on-${style}` }) : null,
     ];
   });
-  return canvas(width, 34, parts.map(({ name, share }) => `${name} ${percent(share)}`).join(", "), pieces);
+  return canvas(width, 34, parts.map(({ name, words }) => `${name} ${words}`).join(", "), pieces);
 }
 
 // A small bar beside a number, as long as its share of the largest.
@@ -53,24 +52,28 @@ function spark(share) {
   return svg("svg", { class: "spark", width: 60, height: 10, "aria-hidden": "true" }, bar(0, 0, 60 * share, 10, "first"));
 }
 
-// Per feature its own share and, lighter, what it does together with others.
-function importanceBars(width, features) {
+// Per feature its own share and, lighter, what it does together with others; pale where its own may be nothing.
+function importanceBars(width, features, interacting) {
   const step = 28;
   const left = Math.min(0.4 * width, 16 + widest(features.map(({ name }) => name)));
   const box = { left, right: width - 52, top: 4, bottom: 8 + features.length * step };
   const most = Math.max(...features.map(({ total }) => total), 1e-9);
   const at = scale([0, most], [box.left, box.right]);
-  return canvas(width, box.bottom + 4, "Share of the variance of every feature, on its own and with interactions",
-    features.flatMap(({ name, first, total }, i) => {
+  return canvas(width, box.bottom + 4, "Share of the variance of every feature",
+    features.flatMap(({ name, first, total, unsure }, i) => {
       const y = box.top + i * step;
-      const words = `${name}: ${percent(first)} on its own, ${percent(total)} with interactions`;
+      const words = `${name}: ${shareWords(first, total, interacting)}`;
       return [
         label(box.left - 10, y + 18, name, box.left - 14, { "text-anchor": "end" }),
         bar(box.left, y + 5, at(total) - box.left, 18, "second", words),
-        bar(box.left, y + 5, at(Math.min(first, total)) - box.left, 18, "first", words),
+        bar(box.left, y + 5, at(Math.min(first, total)) - box.left, 18, unsure ? "unsure" : "first", words),
         text(at(total) + 7, y + 18, percent(total), { class: "soft" }),
       ];
     }));
+}
+
+function shareWords(first, total, interacting) {
+  return interacting ? `${percent(first)} on its own, ${percent(total)} with interactions` : percent(total);
 }
 
 function scatterChart(width, { title, observed, predicted: values }) {

@@ -1,6 +1,11 @@
-// The effect of one feature: a curve with its band, or dots with error bars for categories.
+// The effect of one feature: a curve with its band, or dots with error bars for categories and few numbers.
 
 const MOST_LEVELS = 30;
+const FEW_VALUES = 12; // of a number, up to which each has a dot
+
+function isFew(axis) {
+  return !axis.labels && observed(axis).length <= FEW_VALUES;
+}
 
 function effectChart(width, effect, readout) {
   if (effect.axes.length === 2) return heatMap(width, effect, readout);
@@ -22,31 +27,36 @@ function curveChart(width, effect, readout) {
   const box = { left, right: width - 12 - apart, top: 26, bottom: height - 50 };
   const finite = axis.points.map((value, i) => [value, i]).filter(([value]) => value !== null);
   const values = finite.map(([value]) => value);
-  const [first, last] = values.length > 1 ? [values[0], values.at(-1)] : padded(values);
+  const few = isFew(axis);
+  const [first, last] = few ? padded(values, 0.1) : ends(axis);
+  const all = (few && valueTicks(values, box.right - box.left)) || fittingTicks(first, last, box.right - box.left);
+  const beyond = width - 12 - apart / 2;
   const [x, y] = [scale([first, last], [box.left, box.right]), scale([low, high], [box.bottom, box.top])];
+  const marks = apart > 0 ? clearOf(all, x, MISSING, beyond) : all;
+  const middle = finite.map(([value, i]) => [x(value), y(effect.values[i])]);
   const upper = finite.map(([value, i]) => [x(value), y(effect.values[i] + reach[i])]);
   const lower = finite.map(([value, i]) => [x(value), y(effect.values[i] - reach[i])]);
   const chart = canvas(width, height, describeEffect(effect),
-    bottomAxis(fittingTicks(first, last, box.right - box.left), x, box, axis.name),
+    bottomAxis(marks, x, box, axis.name),
     leftAxis(upright, y, { ...box, right: width - 12 }, "effect on the prediction"),
     line(box.left, y(0), width - 12, y(0), "zero"),
-    effect.sd && svg("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
-    svg("path", { class: "curve", d: path(finite.map(([value, i]) => [x(value), y(effect.values[i])])) }),
-    svg("path", { class: "rug", d: axis.rug.map((value) => `M${x(value).toFixed(1)} ${box.bottom}v-9`).join("") }),
-    apart > 0 && missingDot(width - 12 - apart / 2, y, box, effect, reach));
+    effect.sd && !few && svg("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
+    svg("path", { class: few ? "curve thin" : "curve", d: path(middle) }),
+    few ? finite.map(([value, i]) => barredDot(x(value), y, effect.values[i], reach[i]))
+      : svg("path", { class: "rug", d: axis.rug.map((value) => `M${x(value).toFixed(1)} ${box.bottom}v-9`).join("") }),
+    apart > 0 && barredDot(beyond, y, effect.values.at(-1), reach.at(-1)),
+    apart > 0 && text(beyond, box.bottom + 16, MISSING, { "text-anchor": "middle" }));
   const spread = (i) => (reach[i] > 0 ? ` ± ${number(reach[i], 2)}` : "");
   const words = (i) => `${axis.name} = ${pointName(axis, i)}: ${signed(effect.values[i])}${spread(i)}`;
-  const places = axis.points.map((value) => (value === null ? width - 12 - apart / 2 : x(value)));
+  const places = axis.points.map((value) => (value === null ? beyond : x(value)));
   const frame = (i) => [places[i], box.top, 0, box.bottom - box.top];
   explore(chart, places.length, 1, (px) => [nearest(places, px), 0], frame, words, readout);
   return chart;
 }
 
-function missingDot(x, y, box, effect, reach) {
-  const [value, spread] = [effect.values.at(-1), reach.at(-1)];
-  return svg("g", {}, line(x, y(value - spread), x, y(value + spread), "whisker strong"),
-    svg("circle", { cx: x, cy: y(value), r: 5, class: "dot strong" }),
-    text(x, box.bottom + 16, MISSING, { "text-anchor": "middle" }));
+function barredDot(x, y, value, reach) {
+  return svg("g", {}, line(x, y(value - reach), x, y(value + reach), "whisker strong"),
+    svg("circle", { cx: x, cy: y(value), r: 5, class: "dot strong" }));
 }
 
 function pointName(axis, i) {

@@ -6,7 +6,7 @@ function section(id, title, content) {
 
 function build(data) {
   const panel = effectPanel(data.effects);
-  const table = effectTable(data.effects, panel.open);
+  const table = effectTable(data.effects, panel.open, data.importance.orders.length > 1);
   const open = (effect) => {
     document.getElementById("matters").scrollIntoView();
     table.select(effect, false);
@@ -17,9 +17,9 @@ function build(data) {
     if (effect) open(effect);
   };
   const sections = [
-    section("fitted", "What was fitted", fittedSection(data.fitted)),
+    section("fitted", "What was fitted", fittedSection(data.fitted, data.importance)),
     section("good", "How good it is", qualitySection(data.quality)),
-    section("matters", "What matters", importanceSection(data.importance, data.effects, data.effectsNote, table, panel)),
+    section("matters", "What matters", importanceSection(data.importance, data.effectsNote, table, panel)),
     section("interactions", "Interactions", interactionSection(data.interactions, choose)),
     section("what-if", "What if", whatIfSection(data.whatIf)),
     section("intervals", "Can the intervals be trusted?", calibrationSection(data.calibration)),

@@ -2,15 +2,17 @@
 
 const SMALLEST_CELL = 15;
 const LARGEST_CELL = 44;
+const SMALLEST_LETTERS = 9;
+const PALE_BELOW = 0.01; // share of the variance; what is less has no dark square
 
 function shownInMatrix(width, names) {
   const side = Math.min(0.34 * width, 12 + widest(names));
   return { side, count: Math.max(2, Math.min(names.length, Math.floor((width - side - 8) / SMALLEST_CELL))) };
 }
 
-// Percentage points, short enough for a cell
+// Percentage points, short enough for a cell; nothing for next to nothing
 function points(share) {
-  return (100 * share).toFixed(share < 0.0995 ? 1 : 0);
+  return share < 0.0005 ? "" : (100 * share).toFixed(share < 0.0995 ? 1 : 0);
 }
 
 // shares[i][k], k <= i, of the listed features, strongest first
@@ -19,17 +21,23 @@ function matrixChart(width, { names, shares }, readout, choose) {
   const cell = Math.min(LARGEST_CELL, (width - side - 8) / count);
   const foot = Math.min(130, 12 + widest(names.slice(0, count)));
   const bottom = 6 + count * cell;
-  const most = Math.max(1e-12, ...shares.slice(0, count).flatMap((row, i) => row.slice(0, i)));
+  const most = Math.max(PALE_BELOW, ...shares.slice(0, count).flatMap((row, i) => row.slice(0, i)));
+  const mostAlone = Math.max(PALE_BELOW, ...shares.slice(0, count).map((row, i) => row[i]));
+  const strength = (share, i, k) => Math.sqrt(Math.max(0, share) / (i === k ? mostAlone : most));
   const squares = shares.slice(0, count).flatMap((row, i) => row.slice(0, i + 1).map((share, k) => {
-    const strength = i === k ? 0 : Math.sqrt(Math.max(0, share) / most);
+    const opacity = (0.05 + (i === k ? 0.55 : 0.95) * strength(share, i, k)).toFixed(3);
     return svg("rect", {
       x: side + k * cell + 1, y: 6 + i * cell + 1, width: cell - 2, height: cell - 2, rx: 2,
-      class: i === k ? "own" : "pair", "fill-opacity": i === k ? null : (0.05 + 0.95 * strength).toFixed(3),
+      class: i === k ? "own" : "pair", "fill-opacity": opacity,
     });
   }));
-  const numbers = cell < 34 ? [] : shares.slice(0, count).flatMap((row, i) => row.slice(0, i + 1).map((share, k) => (
-    share >= 0.0005 ? text(side + (k + 0.5) * cell, 6 + (i + 0.5) * cell + 4, points(share),
-      { "text-anchor": "middle", class: i === k ? "soft" : Math.sqrt(share / most) > 0.7 ? "on-first" : null }) : null)));
+  const words = shares.slice(0, count).map((row, i) => row.slice(0, i + 1).map(points));
+  const size = Math.min(12.5, (12.5 * (cell - 4)) / widest(words.flat(), true));
+  const numbers = size < SMALLEST_LETTERS ? [] : words.flatMap((row, i) => row.map((found, k) => (
+    text(side + (k + 0.5) * cell, 6 + (i + 0.5) * cell + 4, found, {
+      "text-anchor": "middle", style: `font-size: ${size.toFixed(1)}px`,
+      class: i !== k && strength(shares[i][k], i, k) > 0.7 ? "on-first" : null,
+    }))));
   const labels = names.slice(0, count).flatMap((name, i) => {
     const turned = `translate(${(side + (i + 0.5) * cell + 4).toFixed(1)} ${bottom + 8}) rotate(-90)`;
     return [
@@ -42,10 +50,10 @@ function matrixChart(width, { names, shares }, readout, choose) {
   const locate = (px, py) => [Math.floor((px - side) / cell), count - 1 - Math.floor((py - 6) / cell)];
   const row = (k) => count - 1 - k; // arrows point upwards, rows are counted downwards
   const inside = (i, k) => i <= row(k);
-  const words = (i, k) => inside(i, k) && (i === row(k)
+  const sentence = (i, k) => inside(i, k) && (i === row(k)
     ? `${names[i]} on its own: ${percent(shares[i][i])} of the variance`
     : `${names[i]} × ${names[row(k)]}: ${percent(shares[row(k)][i])} of the variance`);
-  explore(chart, count, count, locate, (i, k) => [side + i * cell, 6 + row(k) * cell, cell, cell], words, readout,
+  explore(chart, count, count, locate, (i, k) => [side + i * cell, 6 + row(k) * cell, cell, cell], sentence, readout,
     (i, k) => choose(i, row(k)));
   return chart;
 }

@@ -24,17 +24,19 @@ function panelContent(effect, effects) {
   return [title, words, second ? jointSwitch(effect, effects, draw) : "", picture, readout];
 }
 
-function effectSentence({ axes, share, sd, total }) {
-  const band = sd ? (axes[0].labels ? " Bars: ± 2 standard deviations." : " Band: ± 2 standard deviations.") : "";
+function effectSentence({ axes, share, sd, total, unsure }) {
   if (axes.length === 2) return `What the two do together, beyond either alone: ${percent(share)} of the variance.`;
-  return `On its own ${percent(share)} of the variance, ${percent(total)} with interactions.${band}`;
+  const band = sd ? ` ${axes[0].labels || isFew(axes[0]) ? "Bars" : "Band"}: ± 2 standard deviations.` : "";
+  const doubt = unsure ? " Zero is inside for most rows: the effect may be nothing." : "";
+  if (percent(share) === percent(total)) return `${percent(share)} of the variance.${band}${doubt}`;
+  return `On its own ${percent(share)} of the variance, ${percent(total)} with interactions.${band}${doubt}`;
 }
 
 function jointSwitch(effect, effects, draw) {
   const single = ({ features, axes }, j) => axes && features.length === 1 && features[0] === j;
   const mains = effect.features.map((j) => effects.find((other) => single(other, j)));
   if (mains.some((main) => !main)) return "";
-  const joint = { ...effect, joint: true, values: effect.values.map((value, at) => {
+  const joint = { ...effect, values: effect.values.map((value, at) => {
     const place = [Math.floor(at / effect.axes[1].points.length), at % effect.axes[1].points.length];
     return value + mains.reduce((sum, main, side) => sum + mainAt(main, effect.axes[side], place[side]), 0);
   }) };

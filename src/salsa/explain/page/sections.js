@@ -2,26 +2,27 @@
 
 const MOST_BARS = 20;
 
-function fittedSection({ summary, facts, notes }) {
+function fittedSection({ summary, facts, notes }, { interactions }) {
+  const all = facts.toSpliced(2, 0, ["Interactions", interactions]);
   return [
     paragraph(summary, { class: "lead" }),
-    el("dl", { class: "facts" }, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
-    notes.length ? el("ul", { class: "notes" }, notes.map((note) => el("li", {}, note))) : null,
+    el("dl", { class: "facts" }, all.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, value)))),
+    bullets(notes),
   ];
 }
 
-function qualitySection({ sentence, scores, search, scatters, reason }) {
+function qualitySection({ sentence, scores, searches, scatters, notes }) {
   const rows = scores.map(({ name, r2, error, strong }) => ({ name, value: r2, error, strong }));
   const scoreWords = { name: "R²", describe: scoresInWords(scores), zero: 0, also: [1] };
-  const searchWords = { name: "error / variance", describe: search?.title };
   return [
     paragraph(sentence, { class: "lead" }),
+    bullets(notes),
     rows.length ? figure("Share of the target's variance explained, R², with ± 2 standard errors",
       (width) => dotChart(width, rows, scoreWords)) : null,
     el("div", { class: "pair" },
       scatters.map((part) => figure(part.title, (width) => scatterChart(width, part), part.note)),
-      search && figure(search.title, (width) => dotChart(width, search.rows, searchWords), search.note)),
-    reason && paragraph(reason, { class: "note" }),
+      searches.map(({ title, rows: tried, note }) => figure(title,
+        (width) => dotChart(width, tried, { name: "error / variance", describe: title }), note))),
   ];
 }
 
@@ -30,17 +31,22 @@ function scoresInWords(scores) {
   return scores.map(({ name, r2, error }) => `${name}: R² ${number(r2, 3)}${spread(error)}`).join("; ");
 }
 
-function importanceSection({ sentence, orders, features }, effects, effectsNote, table, panel) {
+function importanceSection({ sentence, cautions, orders, features }, effectsNote, table, panel) {
   if (!orders.length) return [paragraph(sentence, { class: "lead" })];
   const shown = features.slice(0, MOST_BARS);
   const many = `The ${MOST_BARS} strongest of ${features.length} features; the table has all.`;
   const more = features.length > shown.length ? many : null;
+  const interacting = orders.length > 1;
+  const unsure = shown.some((feature) => feature.unsure);
   return [
     paragraph(sentence, { class: "lead" }),
-    figure("Where the variance of the predictions comes from", (width) => shareBar(width, orders)),
-    legend(...orders.map(({ name, share, style }) => [style, `${name} ${percent(share)}`])),
-    figure("Features", (width) => importanceBars(width, shown), more),
-    legend(["first", "on its own"], ["second", "through interactions"]),
+    bullets(cautions),
+    interacting && figure("Where the variance of the predictions comes from", (width) => shareBar(width, orders)),
+    interacting && legend(...orders.map(({ name, words, style }) => [style, `${name} ${words}`])),
+    figure("Share of the variance of every feature", (width) => importanceBars(width, shown, interacting), more),
+    (interacting || unsure) && legend(["first", "on its own"],
+      ...(unsure ? [["unsure", "the same, but may be nothing"]] : []),
+      ...(interacting ? [["second", "through interactions"]] : [])),
     el("h3", {}, "Every effect"),
     paragraph(effectsNote, { class: "note" }),
     el("div", { class: "browser" }, table.node, panel.node),
@@ -57,7 +63,7 @@ function interactionSection(part, choose) {
     caption.textContent = count < of ? `The ${count} strongest of ${of} features are shown.` : "";
     return matrixChart(width, part, readout, (i, k) => choose([features[i], features[k]]));
   };
-  const matrix = figure("Percent of the variance, of pairs and (on the diagonal) of single features", draw);
+  const matrix = figure("Shares of the variance (%): pairs in blue, single features in grey on the diagonal", draw);
   return [
     paragraph(sentence, { class: "lead" }),
     el("div", { class: names.length > 14 ? "" : "sides" }, el("div", {}, matrix, readout, caption),

@@ -6,27 +6,28 @@ const COLUMNS = [
   { key: "total", title: "Total", start: "descending" },
 ];
 
-function effectTable(effects, open) {
+function effectTable(effects, open, interacting) {
+  const columns = COLUMNS.filter(({ key }) => interacting || key !== "total");
   const body = el("tbody");
   const hint = "Search a feature";
   const search = el("input", { type: "search", placeholder: hint, "aria-label": hint, input: () => update() });
   const empty = paragraph("No effect has this name.", { class: "note", hidden: true });
   let order = { key: "share", direction: "descending" };
   let chosen = null;
-  const headings = COLUMNS.map((column) => heading(column, () => {
+  const headings = columns.map((column) => heading(column, () => {
     const turned = order.direction === "ascending" ? "descending" : "ascending";
     order = { key: column.key, direction: order.key === column.key ? turned : column.start };
     update();
   }));
   const most = Math.max(...effects.map(({ share }) => share ?? 0), 1e-9);
-  const rows = new Map(effects.map((effect) => [effect, effectRow(effect, most, () => select(effect))]));
+  const rows = new Map(effects.map((effect) => [effect, effectRow(effect, columns, most, () => select(effect))]));
 
   function update() {
     const wanted = search.value.trim().toLowerCase();
     const found = sorted(effects, order).filter(({ term }) => term.toLowerCase().includes(wanted));
     body.replaceChildren(...found.map((effect) => rows.get(effect)));
     empty.hidden = found.length > 0;
-    headings.forEach((th, i) => th.setAttribute("aria-sort", COLUMNS[i].key === order.key ? order.direction : "none"));
+    headings.forEach((th, i) => th.setAttribute("aria-sort", columns[i].key === order.key ? order.direction : "none"));
   }
 
   function select(effect, scroll = true) {
@@ -53,11 +54,12 @@ function heading({ title, key }, click) {
   return el("th", { scope: "col", class: key === "term" ? null : "number" }, button);
 }
 
-function effectRow({ term, share, total }, most, click) {
+function effectRow({ term, share, total, unsure }, columns, most, click) {
   const button = el("button", { type: "button", class: "open", title: term, "aria-pressed": "false" }, term);
-  return el("tr", { click }, el("th", { scope: "row" }, button),
+  const tag = unsure && el("span", { class: "tag", title: "within two standard deviations of zero" }, "unsure");
+  return el("tr", { click }, el("th", { scope: "row" }, el("div", { class: "named" }, button, tag)),
     el("td", { class: "number" }, spark((share ?? 0) / most), el("span", {}, percent(share))),
-    el("td", { class: "number" }, total === null ? "" : percent(total)));
+    columns.length > 2 && el("td", { class: "number" }, total === null ? "" : percent(total)));
 }
 
 function markRow(row, on) {

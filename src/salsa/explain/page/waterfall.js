@@ -4,9 +4,10 @@ const MOST_CONTRIBUTIONS = 10;
 
 // From the mean prediction to this one, largest steps first.
 function waterfall(width, parts, mean, prediction) {
-  const ranked = parts.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  const ranked = parts.filter(({ value }) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const [shown, rest] = [ranked.slice(0, MOST_CONTRIBUTIONS), ranked.slice(MOST_CONTRIBUTIONS)];
-  if (rest.length) shown.push({ name: `${rest.length} others`, value: rest.reduce((sum, { value }) => sum + value, 0) });
+  const others = `${rest.length} other${rest.length > 1 ? "s" : ""}`;
+  if (rest.length) shown.push({ name: others, value: rest.reduce((sum, { value }) => sum + value, 0) });
   const sums = shown.reduce((list, { value }) => [...list, list.at(-1) + value], [mean]);
   const step = 28;
   const ends = widest([number(mean), number(prediction)], true);

@@ -49,7 +49,7 @@ function whatIf(stored) {
   new ResizeObserver(soon).observe(holder);
   window.salsaReport = { explain: (values) => explainRow(model, values), mean };
 
-  const nodes = controls.map(({ node }) => node);
+  const nodes = controls.map(({ node }) => node).filter((_, j) => !stored.features[j].fixed);
   const rest = nodes.slice(FIRST_CONTROLS);
   return el("div", { class: "whatif" },
     el("div", { class: "answer" }, el("div", { class: "headline" }, el("span", {}, "Prediction"), output), warning, holder),

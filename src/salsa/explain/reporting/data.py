@@ -9,29 +9,30 @@ import numpy as np
 
 from salsa.explain.background import Subject
 from salsa.explain.reporting.held_out import Rows
+from salsa.explain.reporting.quality import Evidence
 from salsa.explain.reporting.words import count
 from salsa.kernels import Floats
 
 BINS, MOST_BINS = 20, 40
 
 
-def data_section(subject: Subject, target: str, training: Rows | None) -> dict[str, Any]:
-    features = [_data_row(subject, j) for j in range(subject.kernel.n_features)]
+def data_section(subject: Subject, used: list[int], target: str, evidence: Evidence) -> dict[str, Any]:
+    features = [_data_row(subject, j, j in used) for j in range(subject.kernel.n_features)]
     gaps = sum(feature["missing"] > 0 for feature in features)
     words = f"{count(gaps, 'feature')} had missing values." if gaps else "No value was missing."
-    rows = len(subject.expansion.anchors)
-    sentence = f"The training table: {count(rows, 'row')}, {count(len(features), 'feature')}. {words}"
-    return {"sentence": sentence, "target": _target_histogram(training, target), "features": features}
+    rows = "" if evidence.anchored else f"{count(len(subject.expansion.anchors), 'row')}, "
+    sentence = f"The training table: {rows}{count(len(features), 'feature')}. {words}"
+    return {"sentence": sentence, "target": _target_histogram(evidence.training, target), "features": features}
 
 
-def _data_row(subject: Subject, j: int) -> dict[str, Any]:
+def _data_row(subject: Subject, j: int, used: bool) -> dict[str, Any]:
     levels, marginal = subject.columns.levels[j], subject.background[j]
     observed = ~np.isnan(marginal.points)
     points, weights = marginal.points[observed], marginal.weights[observed]
     row = {
         "name": subject.columns.names[j],
         "missing": 0.0 if observed.all() else 1.0 - float(weights.sum()),
-        "used": bool(subject.kernel.relevance[j] > 0),
+        "used": used,
     }
     if levels is None:
         ends = [float(points[0]), float(points[-1])] if len(points) else []
@@ -55,7 +56,7 @@ def _target_histogram(rows: Rows | None, name: str) -> dict[str, Any] | None:
 
 def _histogram(points: Floats, weights: Floats, bins: int = BINS) -> Floats:
     if len(points) == 0 or points.min() == points.max():
-        return np.array([100.0])
+        return np.full(min(len(points), 1), 100.0)
     low, high = points.min(), points.max()
     place = np.minimum(((points - low) / (high - low) * bins).astype(np.intp), bins - 1)
     return _heights(np.bincount(place, weights=weights, minlength=bins))

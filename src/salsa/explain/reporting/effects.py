@@ -2,25 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from salsa.explain.anova import Anova
-from salsa.explain.background import thinned
-from salsa.explain.reporting.words import count, finite, listed, percent, quantised, short
-from salsa.kernels import Distribution, Floats
+from salsa.explain.effects import Effect, term
+from salsa.explain.reporting.words import (
+    adding_up,
+    count,
+    finite,
+    listed,
+    percent,
+    quantised,
+    remainder,
+    short,
+    some,
+)
+from salsa.kernels import Distribution, Floats, thinned
 
 DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # effects with a picture, at most
 PAIR_SHARE = 1e-3  # of the variance, below which a pair is not worth seeing
 MATRIX_FEATURES, LISTED_PAIRS = 30, 8
-SURFACE_STEP = 4  # every so many points of a curve make one side of a surface
 RUG_POINTS = 150
+NIL = 5e-5  # a share of the variance that is not mentioned
+NEARLY_ALL, MOSTLY = 0.95, 0.5  # of the variance of all interactions
+WORTH_DOUBTING = 0.01  # share of the variance
+BAND = 2.0  # standard deviations either side of an effect
+UNSURE_SHARE = 0.8  # of the background with zero inside the band; of a linear effect: a slope below 1.6 of its sd
+CORRELATION, CORRELATION_ROWS, LISTED = 0.8, 2000, 4
 ORDERS = ("single features", "pairs", "three and more together")
 
 
-def importance_section(anova: Anova, used: list[int]) -> dict[str, Any]:
+def importance_section(anova: Anova, used: list[int], effects: list[dict[str, Any]]) -> dict[str, Any]:
     sobol = anova.sobol()
     first, total = (finite(sobol[name].to_numpy()) for name in ("first_order", "total"))
     orders = _order_groups(finite(anova.orders()["variance_share"].to_numpy()))
@@ -28,52 +43,112 @@ def importance_section(anova: Anova, used: list[int]) -> dict[str, Any]:
         why = "no feature is used" if not used else "none changes the prediction"
         return {
             "sentence": f"Nothing matters here: {why}, and every prediction is the same.",
+            "interactions": "none",
+            "cautions": [],
             "orders": [],
             "features": [],
         }
-    features = [{"name": anova.features[j], "first": first[j], "total": total[j]} for j in used]
-    return {"sentence": _importance_sentence(features, orders), "orders": orders, "features": features}
+    unsure = {effect["features"][0] for effect in effects if effect["unsure"]}
+    features = [{"name": anova.features[j], "first": first[j], "total": total[j], "unsure": j in unsure} for j in used]
+    return {
+        "sentence": _importance_sentence(features, orders),
+        "interactions": _together_words(orders, anova.order),
+        "cautions": [*_unsure_caution(features), *_correlation_caution(anova, used)],
+        "orders": orders,
+        "features": features,
+    }
 
 
 def _order_groups(shares: Floats) -> list[dict[str, Any]]:
+    """Single features, and of pairs and larger groups those that do anything, in words that add up to 100 %."""
     sums = (shares[:1].sum(), shares[1:2].sum(), shares[2:].sum())
-    styles = ("first", "second", "third")
-    parts = zip(ORDERS, sums, styles, strict=True)
-    return [{"name": name, "share": float(share), "style": style} for name, share, style in parts][: len(shares)]
+    parts = zip(ORDERS, sums, ("first", "second", "third"), strict=True)
+    kept = [part for m, part in enumerate(parts) if m == 0 or part[1] >= NIL]
+    words = adding_up([share for _, share, _ in kept])
+    return [
+        {"name": name, "share": float(share), "style": style, "words": text}
+        for (name, share, style), text in zip(kept, words, strict=True)
+    ]
+
+
+def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
+    """What all interactions do, and how much of it pairs do."""
+    if len(orders) == 1:
+        return "none: features add up" if highest < 2 else "next to none: features add up"
+    shares = {part["name"]: part["share"] for part in orders}
+    size, pairs = remainder(list(shares.values())), shares.get(ORDERS[1], 0.0) / sum(list(shares.values())[1:])
+    how = "all" if highest == 2 else "nearly all" if pairs >= NEARLY_ALL else "mostly" if pairs >= MOSTLY else ""
+    return f"{size} of the variance, {how} in pairs" if how else f"{size} of the variance, mostly in larger groups"
 
 
 def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
     top = [f"{short(f['name'])} ({percent(f['total'])})" for f in features[:3] if f["total"] > 0]
     subject = f"{listed(top)} {'matter' if len(top) > 1 else 'matters'} most."
-    parts = listed([f"{part['name']} ({percent(part['share'])})" for part in orders])
+    parts = listed([f"{part['name']} ({part['words']})" for part in orders])
     return f"{subject} The variance of the predictions comes from {parts}." if len(orders) > 1 else subject
+
+
+def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:
+    names = [short(feature["name"]) for feature in features if feature["unsure"]]
+    if not names:
+        return []
+    what = f"{some(names, LISTED)}: the effect{' of each' if len(names) > 1 else ''} on its own"
+    return [f"{what} is within two standard deviations of zero for most rows, and may be nothing."]
+
+
+def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
+    """Of numbers that rise and fall together, the closest first."""
+    subject = anova.subject
+    numbers = [j for j in used[:DRAWN_FEATURES] if not subject.columns.categorical[j]]
+    anchors = subject.expansion.anchors[:: len(subject.expansion.anchors) // CORRELATION_ROWS + 1]
+    table = pd.DataFrame(anchors[:, numbers]).corr("spearman", min_periods=10).to_numpy()
+    first, second = np.triu_indices(len(numbers), k=1)
+    sizes = finite(np.abs(table[first, second]))
+    order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] > CORRELATION]
+    names = [short(anova.features[j]) for j in numbers]
+    pairs = [(names[first[i]], names[second[i]], f"{table[first[i], second[i]]:.2f}".replace("-", "−")) for i in order]
+    if not pairs:
+        return []
+    found = some([f"{one} with {other} ({size})" for one, other, size in pairs], LISTED)
+    return [f"Strongly correlated by rank: {found}. What each of them does by itself is hard to tell apart."]
 
 
 def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any]]:
     """Every feature, and pairs worth seeing; the strongest with their picture, strongest first."""
     sobol = anova.sobol()
     first, total = (finite(sobol[name].to_numpy()) for name in ("first_order", "total"))
-    drawn = {j: _picture(anova, (j,), band) for j in used[:DRAWN_FEATURES]}
-    mains = [_effect(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
+    drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
+    mains = [_entry(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
     pairs = [
-        _effect(anova, (j, k), share, None, _surface(anova, j, k), used)
+        _entry(anova, (j, k), share, None, anova.effect(j, k, band=False), used)
         for j, k, share in _strongest_pairs(anova)
         if j in drawn and k in drawn
     ]
-    return sorted([*mains, *pairs], key=lambda effect: -float(effect["share"]))
+    return sorted([*mains, *pairs], key=lambda entry: -float(entry["share"]))
 
 
-def _effect(
-    anova: Anova, S: tuple[int, ...], share: float, total: float | None, picture: dict[str, Any] | None, used: list[int]
+def _entry(
+    anova: Anova, S: tuple[int, ...], share: float, total: float | None, effect: Effect | None, used: list[int]
 ) -> dict[str, Any]:
-    reason = (
-        "One of the weakest features: it has no picture." if S[0] in used else "The model does not use this feature."
-    )
-    return {"term": _term(anova, S), "features": S, "share": share, "total": total, "reason": reason, **(picture or {})}
+    reason = "One of the weakest features: it has no picture." if S[0] in used else "The model does not use it."
+    if len(anova.subject.background[S[0]].points) == 1:
+        reason = "It is the same in all rows of the training table, so that the model has learned nothing of it."
+    known = {"term": _term(anova, S), "features": S, "share": share, "total": total, "reason": reason}
+    unsure = effect is not None and effect.sd is not None and share >= WORTH_DOUBTING and _is_unsure(effect)
+    return {**known, "unsure": unsure, **({} if effect is None else _picture(effect))}
 
 
-def _picture(anova: Anova, S: tuple[int, ...], band: bool, points: Sequence[Floats] | None = None) -> dict[str, Any]:
-    effect = anova.effect(*S, points=points, band=band)
+def _is_unsure(effect: Effect) -> bool:
+    """Whether zero is inside the band of a single feature for most of the background."""
+    (axis,), (points, weights) = effect.axes, effect.axes[0].rug
+    beyond = np.abs(effect.values) - BAND * np.asarray(effect.sd)
+    shown, observed = ~np.isnan(axis.points), ~np.isnan(points)
+    at = np.full(len(points), beyond[-1])  # where the missing value is
+    at[observed] = np.interp(points[observed], axis.points[shown], beyond[shown])
+    return bool(weights[at <= 0].sum() > UNSURE_SHARE)
+
+
+def _picture(effect: Effect) -> dict[str, Any]:
     span = float(np.ptp(effect.values)) or 1.0
     axes = [
         {
@@ -86,19 +161,6 @@ def _picture(anova: Anova, S: tuple[int, ...], band: bool, points: Sequence[Floa
     ]
     sd = None if effect.sd is None else quantised(effect.sd.ravel(), span)
     return {"axes": axes, "values": quantised(effect.values.ravel(), span), "sd": sd}
-
-
-def _surface(anova: Anova, j: int, k: int) -> dict[str, Any]:
-    return _picture(anova, (j, k), False, [_fewer(anova.effect(i, band=False).axes[0]) for i in (j, k)])
-
-
-def _fewer(axis: Any) -> Floats:
-    """Every level of a category, some of the points of a number, and the missing value."""
-    if axis.labels is not None:
-        points: Floats = axis.points
-        return points
-    missing = np.isnan(axis.points)
-    return np.append(axis.points[~missing][::SURFACE_STEP], axis.points[missing])
 
 
 def _rug(marginal: Distribution) -> Floats:
@@ -115,13 +177,14 @@ def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
     return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
 
 
-def effects_note(effects: list[dict[str, Any]]) -> str:
+def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
     pairs = sum(len(effect["features"]) == 2 for effect in effects)
-    words = f"All features, and the {count(pairs, 'pair')} worth seeing." if pairs else "All features."
-    return (
-        f"{words} Choose a row to see what it adds to the mean prediction. Share: of the variance, by this effect"
-        " alone; total: with all interactions of the feature."
-    )
+    found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
+    words = f"All features, and {found} worth seeing." if pairs else "All features."
+    note = f"{words} Choose a row to see what it adds to the mean prediction. Share: of the variance"
+    if len(orders) < 2:
+        return f"{note}."
+    return f"{note}, by this effect alone; total: with all interactions of the feature."
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
@@ -140,7 +203,7 @@ def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
         ],
         "names": [anova.features[j] for j in shown],
         "features": shown,
-        "shares": np.round(matrix[np.ix_(shown, shown)], 5),
+        "shares": np.round(matrix[np.ix_(shown, shown)], 6),
         "of": len(used),
     }
 
@@ -153,4 +216,4 @@ def _interaction_sentence(anova: Anova, pairs: list[tuple[int, int, float]]) -> 
 
 
 def _term(anova: Anova, S: tuple[int, ...]) -> str:
-    return " × ".join(anova.features[j] for j in S)
+    return term(*(anova.features[j] for j in S))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
@@ -60,7 +61,7 @@ def score(rows: Rows) -> Score | None:
 
 
 def training_rows(model: Any, output: int) -> Rows | None:
-    """By leave-one-out; None for a single row. MemoryError where the rows are too many."""
+    """By leave-one-out; None for a single row. MemoryError where there are too many, ValueError where none is kept."""
     loo = model.leave_one_out()
     if len(loo.target) < 2:
         return None
@@ -116,13 +117,12 @@ def normal_coverage(rows: Rows) -> Coverage | None:
     return _coverage(np.array(NOMINAL), size[:, None] <= limits, rows.weight)
 
 
-def interval_coverage(model: Any, X: Any, y: Floats, output: int) -> Coverage | None:
-    """Of ``predict_interval`` on new rows (on some of them, if there are many)."""
+def interval_coverage(model: Any, X: Any, places: NDArray[np.intp], y: Floats, output: int) -> Coverage | None:
+    """Of ``predict_interval`` on the new rows at these places of X (on some of them, if there are many)."""
     if len(y) < FEWEST_ROWS:
         return None
-    if len(y) > INTERVAL_ROWS:
-        chosen = np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp)
-        X, y = _safe_indexing(X, chosen), y[chosen]
+    chosen = np.unique(np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp))
+    X, y = _safe_indexing(X, places[chosen]), y[chosen]
     ends = [model.predict_interval(X, level) for level in NEW_NOMINAL]
     ends = [part if part.ndim == 2 else part[:, output] for part in ends]
     inside = np.stack([(part[:, 0] <= y) & (y <= part[:, 1]) for part in ends], axis=1)

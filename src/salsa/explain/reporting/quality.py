@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salsa.explain.background import Subject, encoded
 from salsa.explain.reporting import held_out
@@ -19,6 +20,13 @@ COVERAGE_NOTE = (
     "Above the dashed line intervals are wider than needed, below it too narrow. Normal intervals come from the"
     " prediction and its standard deviation; those of predict_interval assume no normal distribution."
 )
+RACE_NOTE = (
+    "Error on rows that the kernels did not learn from, ± 2 standard errors; the filled one was kept. The best learned"
+    " kernel is pruned as far as that costs next to nothing, and must then beat equal relevances."
+)
+LEARNED_NOTE = "It was then learned again on all rows, which can change its order and features."
+EQUAL_NOTE = "It did not: relevances are equal, and their order was then searched anew on all rows."
+ORDERS_NOTE = "Cross-validation at the best penalty, ± 2 standard errors; the filled one was chosen."
 
 
 class Given(NamedTuple):
@@ -38,9 +46,30 @@ class Evidence(NamedTuple):
     """What is known of rows that the model did not see; each None where it could not be had."""
 
     training: Rows | None
-    new: Rows | None
-    known: int  # of the given rows that are training rows
+    new: Rows | None  # the given rows without those of the training table
+    places: NDArray[np.intp]  # of the new rows among the given ones
+    known: int  # given rows that are training rows
     reason: str | None  # why there is nothing of the training rows
+    anchored: bool  # a low-rank model: its anchors stand for the training rows
+
+    @property
+    def affordable(self) -> bool:
+        """Whether bands and intervals can be had."""
+        return self.reason is None or self.anchored
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader should know of the rows."""
+        notes = (
+            [] if self.reason is None else [f"Nothing is said of the training rows by leave-one-out: {self.reason}."]
+        )
+        if self.known and self.new is None:
+            notes.append(f"None of the given rows is new: all {self.known:,} are in the training table.")
+        elif self.known:
+            notes.append(f"Left out here, because the training table has them: {count(self.known, 'given row')}.")
+        if self.new is not None and self.anchored:
+            notes.append("A low-rank model recognises only its anchors: other training rows would pass for new ones.")
+        return notes
 
 
 def given_rows(model: Any, X: Any, y: Any, output: int) -> Given:
@@ -66,32 +95,40 @@ def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
 
 
 def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evidence:
-    reason = None
+    training, reason, anchored = None, None, False
     try:
         training = held_out.training_rows(model, output)
-    except MemoryError as error:
-        training, reason = None, f"Nothing is said of the training rows by leave-one-out: {error}"
+    except (MemoryError, ValueError) as error:
+        reason, anchored = str(error).rstrip("."), isinstance(error, ValueError)
     if given.X is None or given.y is None:
-        return Evidence(training, None, 0, reason)
-    known = _known(subject, training, given.X, given.y)
-    if known == len(given.y):
-        return Evidence(training, None, known, reason)
-    predicted = subject.expansion.predict(given.X)[:, output]
-    return Evidence(training, Rows(given.y, predicted, np.ones(len(predicted))), known, reason)
+        return Evidence(training, None, np.empty(0, dtype=np.intp), 0, reason, anchored)
+    known = _known(subject, training, given.X, given.y, anchored)
+    new, places = None, np.flatnonzero(~known)
+    if len(places):
+        predicted = subject.expansion.predict(given.X[places])[:, output]
+        new = Rows(given.y[places], predicted, np.ones(len(places)))
+    return Evidence(training, new, places, int(known.sum()), reason, anchored)
 
 
-def _known(subject: Subject, training: Rows | None, X: Floats, y: Floats) -> int:
-    """How many of these rows are among the training rows, features and target."""
-    if training is None:
-        return 0
-    close = 1e-6 * np.ptp(training.observed)
+def _known(subject: Subject, training: Rows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
+    """Which of these rows are training rows: by features and target, or by features alone where targets are not kept.
+
+    Of a low-rank model only the anchors are known: a table that holds all of them is taken for the training table.
+    """
+    anchors = subject.expansion.anchors
+    targets = np.full(len(anchors), np.nan) if training is None else training.observed
+    close = 1e-6 * np.ptp(targets)
     seen: dict[bytes, list[float]] = {}
-    for row, target in zip(_keys(subject.expansion.anchors), training.observed, strict=True):
+    for row, target in zip(_keys(anchors), targets, strict=True):
         seen.setdefault(row, []).append(target)
-    return sum(
-        any(abs(other - target) <= close for other in seen.get(row, ()))
-        for row, target in zip(_keys(X), y, strict=True)
-    )
+    keys = _keys(X)
+    if anchored and seen.keys() <= set(keys):
+        return np.ones(len(X), dtype=bool)
+    same = [
+        any(not abs(other - target) > close for other in seen.get(row, ()))  # nothing differs from NaN
+        for row, target in zip(keys, y, strict=True)
+    ]
+    return np.array(same, dtype=bool)
 
 
 def _keys(X: Floats) -> list[bytes]:
@@ -110,11 +147,12 @@ def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -
     if new is not None:
         rows.insert(0, _entry("salsa, new rows", _score(new), strong=True))
         assert given.X is not None
+        new_X = given.X[evidence.places]
         if training is not None:
-            linear = held_out.linear_on_new(columns, X, training, given.X, new)
+            linear = held_out.linear_on_new(columns, X, training, new_X, new)
             rows.append(_entry("linear model, new rows", _score(linear)))
         else:
-            linear = held_out.linear_cross_validated(columns, given.X, new)
+            linear = held_out.linear_cross_validated(columns, new_X, new)
             rows.append(_entry("linear model, cross-validation on new rows", _score(linear)))
     found = [row for row in rows if row is not None]
     return [*found, {"name": "always the mean", "r2": 0.0, "error": None, "strong": False}] if found else []
@@ -148,22 +186,16 @@ def _entry(name: str, score: Score | None, strong: bool = False) -> dict[str, An
 def quality_section(model: Any, evidence: Evidence, scores: list[dict[str, Any]]) -> dict[str, Any]:
     scatters = []
     if evidence.new is not None:
-        scatters.append(_scatter("New rows", evidence.new, _overlap(evidence)))
+        scatters.append(_scatter("New rows", evidence.new))
     if evidence.training is not None:
         scatters.append(_scatter("Training rows, each predicted without itself", evidence.training))
     return {
         "sentence": _quality_sentence(scores, evidence),
         "scores": scores,
-        "search": _search(model),
+        "searches": [*_race(model), *_orders(model)],
         "scatters": scatters,
-        "reason": evidence.reason,
+        "notes": evidence.notes,
     }
-
-
-def _overlap(evidence: Evidence) -> str:
-    if evidence.known == 0:
-        return ""
-    return f" {count(evidence.known, 'row')} of these were in the training table, which flatters the model."
 
 
 def _quality_sentence(scores: list[dict[str, Any]], evidence: Evidence) -> str:
@@ -192,24 +224,28 @@ def _against(best: dict[str, Any], linear: dict[str, Any]) -> str:
     return f"a linear model explains {comparison}, {percent(linear['r2'])}"
 
 
-def _search(model: Any) -> dict[str, Any] | None:
-    """The race between kernels, or the orders that were tried."""
-    race, table = model.search_.race, model.search_.table
-    if len(race):
-        ranked = race.sort_values("error", kind="stable")
-        rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in ranked.itertuples()]
-        title, note = (
-            "Kernels that competed",
-            "Judged on rows that they did not learn from, ± 2 standard errors; the filled one was chosen.",
-        )
-    elif len(table) > 1:
-        rows = [(f"order {r.order}", r.cv_error, r.standard_error, r.chosen) for r in table.itertuples()]
-        title, note = (
-            "Orders that were tried",
-            "Cross-validation at the best penalty, ± 2 standard errors; the filled one was chosen.",
-        )
-    else:
-        return None
+def _race(model: Any) -> list[dict[str, Any]]:
+    """The kernels that competed, the best first, and what became of the one that was kept."""
+    race = model.search_.race.sort_values("error", kind="stable")
+    rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in race.itertuples()]
+    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else LEARNED_NOTE}"
+    return [_search("Kernels that competed", note, rows)] if rows else []
+
+
+def _orders(model: Any) -> list[dict[str, Any]]:
+    """The orders that were tried with the kernel of the model."""
+    table = model.search_.table
+    rows = [(f"order {r.order}", r.cv_error, r.standard_error, r.chosen) for r in table.itertuples()]
+    title = "Orders that were tried, with equal relevances" if _equal_won(model) else "Orders that were tried"
+    return [_search(title, ORDERS_NOTE, rows)] if len(rows) > 1 else []
+
+
+def _equal_won(model: Any) -> bool:
+    race = model.search_.race
+    return any(name.startswith("equal") for name in race["kernel"][race["won"]])
+
+
+def _search(title: str, note: str, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     names = ("name", "value", "error", "strong")
     return {"title": title, "note": note, "rows": [dict(zip(names, row, strict=True)) for row in rows]}
 
@@ -219,7 +255,7 @@ def _contender_name(row: Any) -> str:
     return f"{row.kernel}, order {row.order}{features}"
 
 
-def _scatter(title: str, rows: Rows, more: str = "") -> dict[str, Any]:
+def _scatter(title: str, rows: Rows) -> dict[str, Any]:
     n = len(rows.observed)
     shown = np.arange(n) if n <= SCATTER_POINTS else np.sort(np.random.default_rng(0).choice(n, SCATTER_POINTS, False))
     residual = rows.observed - rows.predicted
@@ -227,15 +263,15 @@ def _scatter(title: str, rows: Rows, more: str = "") -> dict[str, Any]:
     note = f"Root mean squared error {rmse:.3g}, mean absolute error {mae:.3g}, {count(n, 'row')}"
     note += f" ({SCATTER_POINTS} drawn)." if n > SCATTER_POINTS else "."
     observed, predicted = (quantised(values[shown]) for values in (rows.observed, rows.predicted))
-    return {"title": title, "observed": observed, "predicted": predicted, "note": note + more}
+    return {"title": title, "observed": observed, "predicted": predicted, "note": note}
 
 
 def calibration_section(model: Any, given: Given, evidence: Evidence, output: int) -> dict[str, Any]:
     curves: list[tuple[str, str, Coverage]] = []
     if evidence.training is not None and (found := held_out.normal_coverage(evidence.training)) is not None:
         curves.append(("normal intervals, training rows each predicted without itself", "training rows", found))
-    if evidence.new is not None and evidence.reason is None:
-        found = held_out.interval_coverage(model, given.table, evidence.new.observed, output)
+    if evidence.new is not None and evidence.affordable:
+        found = held_out.interval_coverage(model, given.table, evidence.places, evidence.new.observed, output)
         if found is not None:
             curves.append(("predict_interval, new rows", "new rows", found))
     drawn = [{"name": name, **coverage._asdict()} for name, _, coverage in curves]

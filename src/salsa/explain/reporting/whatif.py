@@ -16,24 +16,24 @@ EXAMPLES = 5
 
 
 def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
-    n = len(subject.expansion.anchors)
+    n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
     if not used:
         return {"sentence": "The model uses no feature, so that nothing can be changed.", "model": None}
-    if n * len(used) > MODEL_NUMBERS:
-        size = f"{n:,} rows times {len(used)} features"
+    if n * len(active) > MODEL_NUMBERS:
+        size = f"{n:,} rows times {len(active)} features"
         why = f"This panel is left out: {size} are more than the {MODEL_NUMBERS:,} numbers that a page can hold well."
         return {"sentence": why, "model": None}
     sentence = (
         "Change a value: the prediction, and what each feature adds to it (Shapley values), follow at once."
         " They are computed here, as exactly as in Python."
     )
-    return {"sentence": sentence, "model": _stored_model(subject, used, given, output)}
+    return {"sentence": sentence, "model": _stored_model(subject, active, given, output)}
 
 
-def _stored_model(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
+def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:
     """The function as the page needs it: features of relevance zero are left out, strongest first."""
     _, anchors, coef, offset = subject.expansion.parts
-    weights = subject.weights[: len(used) + 1]
+    weights = subject.weights[: len(active) + 1]
     nodes, shares = np.polynomial.legendre.leggauss(max(1, len(weights) // 2))
     return {
         "rows": len(anchors),
@@ -41,10 +41,10 @@ def _stored_model(subject: Subject, used: list[int], given: Given, output: int) 
         "coef": base64(coef[:, output]),
         "weights": weights.tolist(),
         "nodes": np.stack([(nodes + 1) / 2, shares / 2], axis=1),
-        "anchors": base64(anchors[:, used].T),
-        "background": base64(subject.means[:, used].T),
-        "features": [_control(subject, j) for j in used],
-        "examples": _examples(subject, used, given, output),
+        "anchors": base64(anchors[:, active].T),
+        "background": base64(subject.means[:, active].T),
+        "features": [_control(subject, j) for j in active],
+        "examples": _examples(subject, active, given, output),
     }
 
 
@@ -66,12 +66,13 @@ def _control(subject: Subject, j: int) -> dict[str, Any]:
         "whole": bool((observed % 1 == 0).all()),
         "levels": None if levels is None else [str(level) for level in levels],
         "missing": len(observed) < len(points),
+        "fixed": len(points) < 2,
     }
 
 
-def _examples(subject: Subject, used: list[int], given: Given, output: int) -> list[dict[str, Any]]:
+def _examples(subject: Subject, active: list[int], given: Given, output: int) -> list[dict[str, Any]]:
     """A typical row, and rows of the given table or of the training table from the lowest to the highest prediction."""
-    typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in used]
+    typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
     if given.X is not None:
         rows = given.X[:EXAMPLES]
         names = [f"row {i + 1} of the given table" for i in range(len(rows))]
@@ -81,7 +82,7 @@ def _examples(subject: Subject, used: list[int], given: Given, output: int) -> l
         rows = anchors[order[np.linspace(0, len(order) - 1, EXAMPLES).astype(np.intp)]]
         places = ("lowest prediction", "low prediction", "middling prediction", "high prediction", "highest prediction")
         names = [f"a training row of {place}" for place in places]
-    chosen = [{"name": name, "values": row[used]} for name, row in zip(names, rows, strict=True)]
+    chosen = [{"name": name, "values": row[active]} for name, row in zip(names, rows, strict=True)]
     return [{"name": "median of every feature", "values": typical}, *chosen]
 
 

@@ -53,6 +53,34 @@ def percent(share: float) -> str:
     return (f"{points:.1f}{THIN}%" if abs(points) < 9.95 else f"{points:.0f}{THIN}%").replace("-", "−")
 
 
+def adding_up(shares: Any) -> list[str]:
+    """Percentages of equal decimals that add up as the shares of a whole do."""
+    shares = np.asarray(shares, dtype=np.float64)
+    points, decimals = rounded(shares)
+    return [_points_words(part, share, decimals) for part, share in zip(points, shares, strict=True)]
+
+
+def remainder(shares: Any) -> str:
+    """All but the first of these shares together, so that it adds up with what ``adding_up`` says of the first."""
+    shares = np.asarray(shares, dtype=np.float64)
+    points, decimals = rounded(shares)
+    return _points_words(points[1:].sum(), shares[1:].sum(), decimals)
+
+
+def rounded(shares: Floats) -> tuple[Floats, int]:
+    """In percent, and to how many decimals: those of the largest remainders are rounded up, the others down."""
+    decimals = int((shares[shares > 0] < 0.0995).any())
+    units = np.round(10 ** (2 + decimals) * shares, 6)
+    whole = np.floor(units)
+    up = np.argsort(whole - units, kind="stable")[: round(units.sum() - whole.sum())]
+    whole[up] += 1
+    return whole / 10**decimals, decimals
+
+
+def _points_words(points: float, share: float, decimals: int) -> str:
+    return f"{'< 0.1' if points == 0 < share else f'{points:.{decimals}f}'}{THIN}%"
+
+
 def short(name: str, most: int = 40) -> str:
     """A name for a sentence, without its middle where it is long."""
     tail = most // 3
@@ -61,6 +89,11 @@ def short(name: str, most: int = 40) -> str:
 
 def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def some(parts: list[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    return listed(parts if len(parts) <= most else [*parts[:most], f"{len(parts) - most} more"])
 
 
 def listed(parts: Iterable[str]) -> str:
