@@ -412,7 +412,8 @@ REFUSED = {
     "bandwidth length": ({"bandwidth": [1.0]}, "array of 6 numbers"),
     "bandwidth array": ({"bandwidth": np.zeros(6)}, "positive"),
     "solver": ({"solver": "magic"}, "'auto', 'exact'"),
-    "rank": ({"rank": 10}, "leave it at None"),
+    "rank": ({"rank": 0}, "positive integer"),
+    "rank of the exact solver": ({"rank": 10, "solver": "exact"}, "leave it at None"),
     "categories": ({"categorical_features": [1.5]}, "column numbers"),
     "category without names": ({"categorical_features": ["a"]}, "no column 'a'; columns are 'x0', 'x1'"),
     "category outside": ({"categorical_features": [6]}, "no column 6; columns are 0, 1, 2, 3, 4, 5"),
@@ -456,8 +457,10 @@ class TestBadInput:
     def test_memory_is_refused_before_it_is_taken(self):
         X = np.zeros((50_000, 2))
         with pytest.raises(MemoryError, match=r"needs about 100 GB, the limit is 2 GB.*sample of the rows"):
-            SalsaRegressor(memory_limit="2GB").fit(X, X[:, 0])
+            SalsaRegressor(memory_limit="2GB", solver="exact").fit(X, X[:, 0])
         assert exact_bytes(50_000) == 100_000_000_000
+        with pytest.raises(MemoryError, match=r"the limit is 100 MB.*smaller rank"):
+            SalsaRegressor(memory_limit="100MB").fit(X, X[:, 0])
 
 
 class TestTables:

@@ -174,10 +174,10 @@ def _missing(uncertainty: Uncertainty, V: Floats, constant: float = 1.0) -> Floa
 
 
 def _remainder(uncertainty: Uncertainty, V: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-    """t(x) (m,), positive whatever rounding says."""
+    """t(x) (m,), positive whatever rounding says; a functional that vanishes on constants can be certain."""
     p = uncertainty.level
     t: Floats = prior - np.einsum("ij,ij->j", V, V) + _missing(uncertainty, V, constant) ** 2 * (p @ p)
-    return np.maximum(t, _TINY, out=t)
+    return np.maximum(t, _TINY if constant else 0.0, out=t)
 
 
 def _effects(uncertainty: Uncertainty, V: Floats) -> Floats:

@@ -120,14 +120,14 @@ class AdditiveKernel:
         X, Z = self._check(X), None if Z is None else self._check(Z)
         if (active := self._active) is None:
             return np.full((len(X), len(X if Z is None else Z)), self.order_weights[0])
-        threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
+        threads = thread_count(n_threads, len(X), len(X if Z is None else Z), self.n_features)
         X, Z, missing = self._columns(active.features, X, Z)
         return _core.block(X, Z, *active.arguments, threads, missing=missing)
 
     def orders(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """(d+1, n, m): e_m / C(D, m) of every order m = 0..d, unweighted, in one sweep."""
         X, Z = self._check(X), self._check(X if Z is None else Z)
-        threads = _threads(n_threads, len(X), len(Z), self.n_features)
+        threads = thread_count(n_threads, len(X), len(Z), self.n_features)
         X, Z, missing = self._columns(np.arange(self.n_features), X, Z)
         return _core.orders(X, Z, *self._arguments(self.normaliser), threads, missing=missing)
 
@@ -141,7 +141,7 @@ class AdditiveKernel:
         if (active := self._active) is None:
             out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
         else:
-            threads = _threads(n_threads, len(X), len(Z), self.n_features)
+            threads = thread_count(n_threads, len(X), len(Z), self.n_features)
             X, Z, missing = self._columns(active.features, X, Z)
             out = _core.product(X, Z, columns, *active.arguments, threads, missing=missing)
         return out[:, 0] if V.ndim == 1 else out
@@ -161,7 +161,7 @@ class AdditiveKernel:
         """
         X, Z = self._check(X), None if Z is None else self._check(Z)
         G = np.ascontiguousarray(G, dtype=np.float64)
-        threads = _threads(n_threads, len(X), len(X if Z is None else Z), self.n_features)
+        threads = thread_count(n_threads, len(X), len(X if Z is None else Z), self.n_features)
         active = None if of_zeros else self._active
         features = np.arange(self.n_features) if active is None else active.features
         arguments = self._arguments(self.order_weights * self.normaliser) if active is None else active.arguments
@@ -188,7 +188,7 @@ class AdditiveKernel:
         X, Z = self._check(X), self._check(Z)
         values = np.zeros((len(X), self.n_features, V.shape[1]))
         if (active := self._active) is not None:
-            threads = _threads(n_threads, len(X), len(Z), self.n_features * self.order)
+            threads = thread_count(n_threads, len(X), len(Z), self.n_features * self.order)
             keep, (*_, weights) = active
             X, Z, missing = self._columns(keep, X, Z)
             nodes, node_weights = np.polynomial.legendre.leggauss(len(weights) // 2)  # ceil(d / 2)
@@ -277,7 +277,7 @@ def covariances(products: Floats, means: Floats, coef: Floats, weights: Floats) 
     coefficients, pairs counted twice; the others what of these concerns each feature.
     """
     D, r, c = products.shape
-    return _core.covariances(products, means, coef, weights, _threads(None, r, c, D * len(weights)))
+    return _core.covariances(products, means, coef, weights, thread_count(None, r, c, D * len(weights)))
 
 
 def elementary_symmetric(s: Floats, d: int) -> Floats:
@@ -352,6 +352,17 @@ def marginal_of(x: Floats, w: Floats) -> Distribution:
     return Distribution(points, weights / weights.sum())
 
 
+def thinned(marginal: Distribution, limit: int | None) -> Distribution:
+    """The same distribution by at most `limit` points besides the missing value; None: as it is."""
+    points, weights = marginal
+    observed = ~np.isnan(points)
+    if limit is None or observed.sum() <= limit:
+        return marginal
+    fewer = distribution_of(points[observed], weights[observed], limit)
+    shares = np.append(weights[observed].sum() * fewer.weights, weights[~observed])
+    return Distribution(np.append(fewer.points, points[~observed]), shares)
+
+
 def largest_order(D: int) -> int:
     """The largest order whose number of terms, C(D, d), is a float64: D itself up to D = 1029."""
     return int(np.argmin(np.isfinite(_binomials(D, D)))) - 1 if D > 1029 else D
@@ -386,7 +397,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_remember_fork)
 
 
-def _threads(requested: int | None, n: int, m: int, D: int) -> int:
+def thread_count(requested: int | None, n: int, m: int, D: int) -> int:
     """As many threads as asked for (default: all), but none for less than about a millisecond of work."""
     available = 1 if _forked else _core.max_threads() if requested is None else requested
     return max(1, min(available, n * m * D // 1_000_000))

@@ -84,6 +84,15 @@ def threads(n_jobs: Any) -> int | None:
     return count if count > 0 else max(1, _core.max_threads() + 1 + count)
 
 
+def rank(rank: Any, solver: str) -> None:
+    if rank is None:
+        return
+    if isinstance(rank, bool) or not isinstance(rank, numbers.Integral) or rank < 1:
+        raise ValueError(f"rank={rank!r} must be None or a positive integer, the most anchors of a low-rank fit")
+    if solver == "exact":
+        raise ValueError(f"rank={rank!r}: the exact solver has no rank to choose; leave it at None")
+
+
 def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")

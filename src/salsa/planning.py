@@ -9,6 +9,7 @@ import numpy as np
 from numpy.random import RandomState
 
 from salsa import parameters
+from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
 from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
@@ -53,6 +54,14 @@ class Plan(NamedTuple):
     note: str | None = None
 
 
+class Fit(NamedTuple):
+    """What a solver returns: what it chose, the function, and what it kept of rows that the function does not hold."""
+
+    search: OrderSearch
+    expansion: KernelExpansion
+    uncertainty: CVPlus | None = None
+
+
 def make_plan(choices: Choices, problem: Problem, random_state: RandomState, progress: Progress) -> Plan:
     """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
     D = problem.X.shape[1]
@@ -77,7 +86,8 @@ def make_plan(choices: Choices, problem: Problem, random_state: RandomState, pro
         sample, structures, equal, alpha, random_state, other_bases, progress.contender
     )
     if winner is None:
-        return Plan(kernel_of, rule, contenders, "equal relevances predict better than learned ones")
+        note = "equal relevances are kept: the learned kernel, after pruning, does not predict better"
+        return Plan(kernel_of, rule, contenders, note)
     kernel = finish(problem, winner, allowance, random_state).kernel
     return Plan(lambda order: kernel, given([kernel.order]), contenders)
 
@@ -143,13 +153,15 @@ def _cross_validate(
     )
 
 
-def solve(problem: Problem, kernel: AdditiveKernel, alpha: float) -> tuple[KernelExpansion, str | None]:
-    """The fit at a given alpha by one Cholesky factor, so that the search need not keep its eigenvectors."""
-    X, Y, weight = problem[:3]
-    K = kernel(X, n_threads=problem.threads)
-    coef, offset, note = solve_once(K, Y, penalty(kernel, X, alpha), weight)
+def fit_exact(
+    choices: Choices, problem: Problem, plan: Plan, folds: Callable[[], list[Fold]], progress: Progress
+) -> Fit:
+    """Order and alpha on all rows; then one Cholesky factor at that alpha, so that no eigenvectors need be kept."""
+    found = search(choices, problem, plan, folds, progress)
+    kernel, (X, Y, weight) = plan.kernel_of(found.order), problem[:3]
+    coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, penalty(kernel, X, found.alpha), weight)
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
-    return KernelExpansion(kernel, X, coef, offset, marginals), note
+    return Fit(found.with_note(note), KernelExpansion(kernel, X, coef, offset, marginals))
 
 
 def penalty(kernel: AdditiveKernel, X: Floats, alpha: float) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 import os
 import sys
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Self
@@ -22,21 +21,27 @@ from salsa import parameters
 from salsa._version import __version__
 from salsa.archive import entry, naming, read_archive, write_archive
 from salsa.columns import Columns, learn_columns
+from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of
 from salsa.learning import Problem
+from salsa.lowrank import DEFAULT_RANK, fit_lowrank, fit_pcg, lowrank_bytes
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
-from salsa.planning import make_plan, penalty, search, solve
+from salsa.planning import fit_exact, make_plan, penalty
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa.selection import OrderSearch
 from salsa.solvers import exact_bytes
+from salsa.solvers.lowrank import anchors_of
+from salsa.warning import warn_user
 
 #: Within these limits coefficients of y / (alpha of 1e-14 of the kernel's diagonal) are far from those of float64
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
-MEMORY_ADVICE = "Fit on a random sample of the rows, or raise memory_limit if the machine has more."
+EXACT_ROWS = 3000  # up to which "auto" is the exact solver
+MEMORY_ADVICE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
+EXACT_ADVICE, LOWRANK_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
 
 
 class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
@@ -63,10 +68,15 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
-    solver : "auto" or "exact", default="auto"
-        Both are the exact solver: one eigen-decomposition per order, for up to about ten thousand rows.
-    rank : None
-        The exact solver has no rank to choose; anything but None is refused.
+    solver : {"auto", "exact", "lowrank", "pcg"}, default="auto"
+        "exact" factorises the kernel matrix of all rows: n^3 flops and 40 n^2 bytes. "lowrank" has a few rows (anchors)
+        stand for all, learns the kernel and the order on a sample, and everything else on all rows: n rank^2 flops,
+        and memory that does not grow with n. "pcg" is the exact fit with the order and alpha that "lowrank" chooses, by
+        preconditioned conjugate gradients: n^2 kernel values in each of a few iterations, and memory for n rank
+        numbers. "auto" is exact up to 3000 rows, unless a rank is given, and low-rank beyond.
+    rank : None or int, default=None
+        The most anchors of the low-rank solver, which takes as many as its tolerance asks for; None: 2000. Where there
+        are no more rows than that, the fit is exact.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits. For grouped
         rows give the splits: ``cv=list(GroupKFold().split(X, y, groups))``.
@@ -146,10 +156,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         X, y = self._learn_columns(X, y)
         weight, used = _weights(sample_weight, X)
         Y = _target(y)
+        rank = self._rank(int(used.sum()))
         if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
-            X, Y, weight = written_out(X[used], Y[used], weight)
+            X, Y = X[used], Y[used]
+            if rank is None:
+                X, Y, weight = written_out(X, Y, weight)
             used = np.ones(len(X), dtype=bool)
-        require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", MEMORY_ADVICE)
+        self._require_memory(X[used], rank)
         self.columns_.check_spans(X[used])
         unit = power_of_two(Y[used])
         problem = self._problem(X[used], Y[used] / unit, weight)
@@ -158,11 +171,15 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
             plan = make_plan(self, problem, random_state, progress)
             folds = lambda: make_folds(self.cv, X, Y, used, random_state)  # noqa: E731
-            self.search_ = search(self, problem, plan, folds, progress)
-            expansion, note = solve(problem, plan.kernel_of(self.search_.order), self.search_.alpha)
-        self.expansion_ = expansion.times(unit)
-        self.search_ = replace(self.search_, contenders=plan.contenders).with_note(plan.note).with_note(note)
-        self._store(flat=y.ndim == 1, weight=problem.weight)
+            if rank is None:
+                fit = fit_exact(self, problem, plan, folds, progress)
+            else:
+                solve = fit_pcg if self.solver == "pcg" else fit_lowrank
+                fit = solve(self, problem, plan, folds, progress, rank, random_state)
+        self.expansion_ = fit.expansion.times(unit)
+        self.search_ = replace(fit.search, contenders=plan.contenders).with_note(plan.note)
+        kept = None if fit.uncertainty is None else (fit.uncertainty, unit)
+        self._store(flat=y.ndim == 1, weight=problem.weight, kept=kept)
         progress.end()
         return self
 
@@ -205,6 +222,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         check_is_fitted(self)
         uncertainty, unit = self._uncertainty()
+        if isinstance(uncertainty, CVPlus):
+            raise ValueError("a low-rank model keeps no training rows to leave out; evaluate it on rows of your own")
         return uncertainty.leave_one_out(unit)
 
     def functional_sd(self, k: Floats, prior: Floats) -> Floats:
@@ -230,7 +249,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             "search": self.search_.state(),
             "kernel": kernel,
         }
-        write_archive(path, header, arrays if self._weight is None else {**arrays, "weight": self._weight})
+        if self._cvplus is not None:
+            uncertainty, unit = self._cvplus
+            arrays |= {**uncertainty.state(), "cv_unit": unit}
+        elif self._weight is not None:
+            arrays["weight"] = self._weight
+        write_archive(path, header, arrays)
 
     def _check_resources(self) -> None:
         """What predictions ask for; checked on saving and loading, so that what was saved can be loaded."""
@@ -240,10 +264,24 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
         parameters.one_of("kernel", self.kernel, ["auto", *(name for name in BASE_KERNELS if name != "equality")])
-        parameters.one_of("solver", self.solver, ("auto", "exact"))
+        parameters.one_of("solver", self.solver, ("auto", "exact", "lowrank", "pcg"))
         check_number_of_folds(self.cv)
-        if self.rank is not None:
-            raise ValueError(f"rank={self.rank!r}: the exact solver has no rank to choose; leave it at None")
+        parameters.rank(self.rank, self.solver)
+
+    def _rank(self, n: int) -> int | None:
+        """The most anchors that a low-rank fit to n rows may have; None for an exact fit."""
+        if self.solver == "exact" or (self.solver == "auto" and self.rank is None and n <= EXACT_ROWS):
+            return None
+        rank = DEFAULT_RANK if self.rank is None else int(self.rank)
+        return rank if rank < n else None
+
+    def _require_memory(self, X: Floats, rank: int | None) -> None:
+        n, D = X.shape
+        if rank is None:
+            need, advice = exact_bytes(n), EXACT_ADVICE
+        else:
+            need, advice = lowrank_bytes(n, D, rank), LOWRANK_ADVICE
+        require_memory(need, memory_limit_bytes(self.memory_limit), "this fit", advice)
 
     def _learn_columns(self, X: Any, y: Any) -> tuple[Floats, Floats]:
         """Features as numbers and codes, NaN where missing (n, D), and the target."""
@@ -295,12 +333,14 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         for rows in row_blocks(len(X), len(anchors)):
             yield rows, self.expansion_.kernel(X[rows], anchors, n_threads=threads)
 
-    def _uncertainty(self) -> tuple[Uncertainty, Floats]:
-        """With the units (q,) of the outputs. Computed when first asked for, and kept, but not saved or pickled."""
+    def _uncertainty(self) -> tuple[Uncertainty | CVPlus, Floats]:
+        """With the units (q,) of the outputs. Of an exact fit it is computed when first asked for, and not saved."""
+        if self._cvplus is not None:
+            return self._cvplus
         if not hasattr(self, "_kept_uncertainty"):
             kernel, X, coef, _ = (expansion := self.expansion_).parts
             limit = memory_limit_bytes(self.memory_limit)
-            require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", MEMORY_ADVICE)
+            require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", EXACT_ADVICE)
             threads, w = parameters.threads(self.n_jobs), weights_or_ones(self._weight, len(X))
             alpha = penalty(kernel, X, self.alpha_)
             Y = expansion.predict(X, n_threads=threads) + alpha * coef / w[:, None]
@@ -319,12 +359,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         tags.input_tags.allow_nan = True
         return tags
 
-    def _store(self, *, flat: bool, weight: Floats | None) -> None:
+    def _store(self, *, flat: bool, weight: Floats | None, kept: tuple[CVPlus, Floats] | None) -> None:
         self.order_ = self.search_.order
         self.alpha_ = self.search_.alpha
         self.relevance_ = self.expansion_.kernel.relevance
         self.bandwidth_ = self.expansion_.kernel.bandwidth
-        self._flat, self._weight = flat, weight
+        self._flat, self._weight, self._cvplus = flat, weight, kept
         self.__dict__.pop("_kept_uncertainty", None)
 
 
@@ -356,8 +396,20 @@ def _restored(header: dict[str, Any], arrays: Mapping[str, Floats]) -> SalsaRegr
     flat, outputs = entry(header, "flat", {bool}), len(model.expansion_.offset)
     if model.search_.order != model.expansion_.kernel.order or (flat and outputs > 1):
         raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
-    model._store(flat=flat, weight=_stored_weight(arrays, len(model.expansion_.anchors)))
+    kept = _stored_uncertainty(arrays, model.expansion_)
+    weight = None if kept else _stored_weight(arrays, len(model.expansion_.anchors))
+    model._store(flat=flat, weight=weight, kept=kept)
     return model
+
+
+def _stored_uncertainty(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[CVPlus, Floats] | None:
+    if "cv_unit" not in arrays:
+        return None
+    uncertainty = CVPlus.from_state(arrays, anchors_of(expansion).L)
+    unit = arrays["cv_unit"]
+    if not unit.shape == expansion.offset.shape == uncertainty.amplitude.shape or not (unit > 0).all():
+        raise ValueError("its uncertainty is not of its outputs")
+    return uncertainty, unit
 
 
 def _stored_weight(arrays: Mapping[str, Floats], n: int) -> Floats | None:
@@ -372,7 +424,7 @@ def _warn_beyond(X: Floats, anchors: Floats) -> None:
     low, high = (bound(anchors, axis=0) for bound in (np.fmin.reduce, np.fmax.reduce))
     beyond = int(np.sum(((low > X) | (high < X)).any(axis=1)))
     if beyond:
-        warnings.warn(f"{beyond} of {len(X)} rows lie outside the range of the training data", stacklevel=4)
+        warn_user(f"{beyond} of {len(X)} rows lie outside the range of the training data")
 
 
 def _check_integers(y: Any) -> None:
@@ -408,7 +460,7 @@ def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.b
         )
     if weight.sum() < 0.5 * used.sum():
         advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
-        warnings.warn(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}", stacklevel=3)
+        warn_user(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}")
     return weight[used], used
 
 

@@ -64,7 +64,7 @@ class Contender(NamedTuple):
     won: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OrderSearch:
     """What was tried and found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
 
@@ -73,6 +73,10 @@ class OrderSearch:
     alpha: float
     notes: tuple[str, ...] = field(default=())
     contenders: tuple[Contender, ...] = field(default=())  # empty where nothing was learned
+
+    def __repr__(self) -> str:
+        tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
+        return f"OrderSearch of {tried}: order {self.order}, alpha {self.alpha:.4g}; see table, race, notes and plot()"
 
     def with_note(self, note: str | None) -> OrderSearch:
         """The same search with one more note, if there is one."""
@@ -141,7 +145,8 @@ class OrderSearch:
             raise ValueError("order and alpha were given, so nothing was searched: there is no search to plot")
         from matplotlib import pyplot as plt
 
-        ax = plt.subplots(figsize=(5, 3.2), layout="constrained")[1] if ax is None else ax
+        size = (8, 1.2 + 0.28 * len(self.contenders)) if self.contenders else (5, 3.2)
+        ax = plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
         return self._plot_race(ax) if self.contenders else self._plot_orders(ax)
 
     def _plot_orders(self, ax: Axes) -> Axes:
@@ -298,7 +303,7 @@ def search_order(
             start = time.perf_counter()
             factor = factor_of(order)
             held = held_out(factor, Y, folds)
-            path = _search_or_try(lambda alpha: score(held.residuals(alpha)), scale(order), alphas)
+            path = search_or_try(lambda alpha: score(held.residuals(alpha)), scale(order), alphas)
             dof = degrees_of_freedom(factor, path.alpha)
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
             notes.update(held.notes)
@@ -311,7 +316,8 @@ def search_order(
     return OrderSearch(tuple(results.values()), order, results[order].path.alpha, tuple(sorted(notes)))
 
 
-def _search_or_try(loss: Loss, scale: float, alphas: Sequence[float] | None) -> AlphaPath:
+def search_or_try(loss: Loss, scale: float, alphas: Sequence[float] | None) -> AlphaPath:
+    """Search, or exactly the candidates where there are some."""
     if alphas is None:
         return search_alpha(loss, scale)
     return try_alphas(loss, [max(alpha, ALPHA_FLOOR * scale) for alpha in alphas])

@@ -1,0 +1,88 @@
+"""Many rows on one machine: low-rank and conjugate-gradient fits against the exact one, and how time and memory grow.
+
+    python benchmarks/bench_scale.py [largest number of rows]     (default 100 000; 1e6 takes some minutes)
+
+The truth has order 2 and 8 relevant features of 20, with noise. Every fit runs in a process of its own: seconds are
+wall clock and CPU of that process, memory is its peak beyond what it held before the fit.
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+
+def simulated(n, seed=0, D=20, noise=0.3):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, D))
+    truth = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] ** 2 + np.cos(2 * X[:, 4]) * X[:, 5] + X[:, 7]
+    truth += np.exp(-3 * X[:, 6] ** 2)
+    return X, truth + noise * rng.normal(size=n), truth
+
+
+def peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def measure(n: int, solver: str) -> dict:
+    """One default fit in this process."""
+    from salsa import SalsaRegressor
+
+    X, y, _ = simulated(n)
+    new, target, truth = simulated(20_000, seed=1)
+    before, start, cpu = peak_bytes(), time.perf_counter(), time.process_time()
+    model = SalsaRegressor(random_state=0, solver=solver).fit(X, y)
+    wall, cpu = time.perf_counter() - start, time.process_time() - cpu
+    prediction = model.predict(new)
+    return {
+        "solver": solver,
+        "rows": n,
+        "anchors": len(model.expansion_.anchors),
+        "wall": wall,
+        "cpu": cpu,
+        "memory": peak_bytes() - before,
+        "r2": 1 - np.mean((prediction - target) ** 2) / target.var(),
+        "limit": 1 - np.mean((truth - target) ** 2) / target.var(),
+        "prediction": prediction[:1000].tolist(),
+    }
+
+
+def in_a_process(n: int, solver: str) -> dict:
+    code = f"import json, bench_scale; print(json.dumps(bench_scale.measure({n}, {solver!r})))"
+    folder = os.path.dirname(os.path.abspath(__file__))
+    found = subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
+    return json.loads(found.stdout)
+
+
+def show(result: dict, exact: dict | None = None) -> None:
+    text = f"{result['solver']:8} {result['rows']:8} rows, {result['anchors']:5} anchors: {result['wall']:6.1f} s"
+    text += f" ({result['cpu']:6.1f} s CPU), {result['memory'] / 1e9:5.2f} GB"
+    text += f", R2 {result['r2']:.4f} of {result['limit']:.4f}"
+    if exact is not None:
+        gap = np.subtract(result["prediction"], exact["prediction"])
+        text += f", gap to exact {np.sqrt(np.mean(gap**2)) / np.std(exact['prediction']):.1e}"
+    print(text, flush=True)
+
+
+def main() -> None:
+    largest = int(float(sys.argv[1])) if len(sys.argv) > 1 else 100_000
+    show(in_a_process(4000, "exact"))
+    pcg = in_a_process(4000, "pcg")  # the exact fit for the kernel and alpha that the low-rank one chooses
+    show(pcg)
+    show(in_a_process(4000, "lowrank"), pcg)
+    results = []
+    for n in (10_000, 100_000, 1_000_000):
+        if n <= largest:
+            results.append(in_a_process(n, "lowrank"))
+            show(results[-1])
+    if len(results) > 1:
+        growth = np.log(results[-1]["wall"] / results[-2]["wall"]) / np.log(results[-1]["rows"] / results[-2]["rows"])
+        print(f"time grows with the rows to the power of {growth:.2f}")
+
+
+if __name__ == "__main__":
+    main()

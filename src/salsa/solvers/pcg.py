@@ -1,0 +1,83 @@
+"""The exact fit without its n x n matrix: conjugate gradients, preconditioned by a low-rank factor.
+
+(K + A) z = b, A = alpha W^-1, with K ~ F F' from a few anchors: the preconditioner F F' + A is inverted by Woodbury's
+formula, (FF' + A)^-1 = A^-1 - A^-1 F (I + F'A^-1 F)^-1 F'A^-1. Kernel blocks are recomputed in every iteration, of
+which a good factor leaves few: memory is n r numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from salsa.kernels import Floats
+from salsa.solvers.linalg import positive_factor
+from salsa.solvers.lowrank import Anchors
+
+TOLERANCE = 1e-9  # of the norm of every right-hand side
+MOST_ITERATIONS = 300
+
+Operator = Callable[[Floats], Floats]
+
+
+class Solved(NamedTuple):
+    coef: Floats  # (n, q)
+    offset: Floats  # (q,)
+    iterations: int
+    residual: float  # the largest, relative to its right-hand side
+
+
+def solve_pcg(
+    anchors: Anchors, X: Floats, Y: Floats, alpha: float, weight: Floats, *, n_threads: int | None = None
+) -> Solved:
+    """Coefficients and offset of the exact ridge fit; with an unpenalised intercept, as in ``solve_once``."""
+    kernel, penalty = anchors.kernel, (alpha / weight)[:, None]
+    right = np.column_stack([Y, np.ones(len(X))])
+    Z, iterations, residual = conjugate_gradients(
+        lambda V: kernel.product(X, X, V, n_threads=n_threads) + penalty * V,
+        _woodbury(anchors.features(X, n_threads=n_threads), penalty),
+        right,
+    )
+    offset = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
+    return Solved(Z[:, :-1] - np.outer(Z[:, -1], offset), offset, iterations, residual)
+
+
+def conjugate_gradients(A: Operator, precondition: Operator, B: Floats) -> tuple[Floats, int, float]:
+    """A^-1 B for every column of B (n, q) at once, the number of iterations, and the largest relative residual."""
+    Z, R = np.zeros_like(B), B.copy()
+    size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(float).tiny)
+    S = precondition(R)
+    direction, rs = S, np.sum(R * S, axis=0)
+    iterations, residual = 0, np.inf
+    while residual > TOLERANCE and iterations < MOST_ITERATIONS:
+        iterations += 1
+        image = A(direction)
+        step = _ratio(rs, np.sum(direction * image, axis=0))
+        Z += step * direction
+        R -= step * image
+        residual = float(np.max(np.linalg.norm(R, axis=0) / size))
+        S = precondition(R)
+        rs, old = np.sum(R * S, axis=0), rs
+        direction = S + _ratio(rs, old) * direction
+    return Z, iterations, residual
+
+
+def _ratio(a: Floats, b: Floats) -> Floats:
+    """a / b, and 0 for a column that is solved."""
+    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+
+
+def _woodbury(F: Floats, penalty: Floats) -> Operator:
+    """V -> (F F' + A)^-1 V, A the diagonal penalty (n, 1)."""
+    scaled = F / penalty
+    L = positive_factor(np.eye(F.shape[1]) + F.T @ scaled)
+
+    def precondition(V: Floats) -> Floats:
+        inner = solve_triangular(L, scaled.T @ V, lower=True, check_finite=False)
+        correction: Floats = scaled @ solve_triangular(L, inner, lower=True, trans=1, check_finite=False)
+        return V / penalty - correction
+
+    return precondition
