@@ -30,18 +30,16 @@ def peak_bytes() -> int:
 
 def measure(n: int, solver: str) -> dict:
     """One default fit in this process."""
-    from salsa import SalsaRegressor
-
     X, y, _ = simulated(n)
     new, target, truth = simulated(20_000, seed=1)
     before, start, cpu = peak_bytes(), time.perf_counter(), time.process_time()
-    model = SalsaRegressor(random_state=0, solver=solver).fit(X, y)
+    model = regressor(solver).fit(X, y)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
     prediction = model.predict(new)
     return {
         "solver": solver,
         "rows": n,
-        "anchors": len(model.expansion_.anchors),
+        "anchors": len(model.expansion_.anchors) if solver != "lightgbm" else 0,
         "wall": wall,
         "cpu": cpu,
         "memory": peak_bytes() - before,
@@ -49,6 +47,16 @@ def measure(n: int, solver: str) -> dict:
         "limit": 1 - np.mean((truth - target) ** 2) / target.var(),
         "prediction": prediction[:1000].tolist(),
     }
+
+
+def regressor(solver: str):
+    if solver == "lightgbm":
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(verbose=-1)
+    from salsa import SalsaRegressor
+
+    return SalsaRegressor(random_state=0, solver=solver)
 
 
 def in_a_process(n: int, solver: str) -> dict:
@@ -79,6 +87,7 @@ def main() -> None:
         if n <= largest:
             results.append(in_a_process(n, "lowrank"))
             show(results[-1])
+            show(in_a_process(n, "lightgbm"))  # pip install lightgbm
     if len(results) > 1:
         growth = np.log(results[-1]["wall"] / results[-2]["wall"]) / np.log(results[-1]["rows"] / results[-2]["rows"])
         print(f"time grows with the rows to the power of {growth:.2f}")

@@ -222,6 +222,15 @@ class TestRegressor:
         lower = np.sort(predictions - residual[:, None], axis=0)[int(np.floor(0.1 * 121)) - 1]
         np.testing.assert_allclose(model.predict_interval(new, 0.9), np.column_stack([lower, upper]), atol=0.01)
 
+    def test_residuals_of_some_rows_speak_for_all(self, monkeypatch):
+        X, y, _ = simulated(2000)
+        new, every = simulated(4000, seed=1)[0], fitted(X, y, rank=800)
+        monkeypatch.setattr("salsa.lowrank.SCORE_ROWS", 500)
+        some = fitted(X, y, rank=800)
+        assert some._cvplus[0].below[0, :, -1].sum() == pytest.approx(2000)
+        width = [np.diff(model.predict_interval(new, 0.9)).mean() for model in (every, some)]
+        assert width[1] == pytest.approx(width[0], rel=0.1)
+
     def test_too_few_rows_for_the_coverage(self):
         X, y, _ = simulated(20)
         assert np.isinf(fitted(X, y, rank=10).predict_interval(X, 0.99)).all()

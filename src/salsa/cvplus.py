@@ -95,11 +95,12 @@ class CVPlus:
         return Scores(counts, float(weight @ scale))
 
     def with_scores(self, scores: Scores) -> CVPlus:
-        """Scaled intervals for the outputs for which they are shorter on average."""
+        """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
         pooled = np.cumsum(scores.counts.sum(axis=1), axis=-1)  # (2, q, classes)
         width = _END[np.argmax(pooled >= _LEVEL * pooled[..., -1:], axis=-1)]
-        scaled = width[1] * (scores.scale / self.weight) < width[0] * np.sqrt(self.alpha)
-        counts = np.where(scaled[None, :, None], scores.counts[1], scores.counts[0])
+        counted = float(scores.counts[0, :, 0].sum())
+        scaled = width[1] * (scores.scale / counted) < width[0] * np.sqrt(self.alpha)
+        counts = np.where(scaled[None, :, None], scores.counts[1], scores.counts[0]) * (self.weight / counted)
         return replace(self, below=np.cumsum(counts, axis=-1).transpose(1, 0, 2), scaled=scaled)
 
     def state(self) -> dict[str, Floats]:
@@ -142,7 +143,8 @@ class CVPlus:
 
         The score that all folds together reach at `need` bounds it from both sides.
         """
-        pooled = _END[int(np.argmax(self.below[j].sum(axis=0) >= need))]
+        reached = self.below[j].sum(axis=0)
+        pooled = _END[int(np.argmax(reached >= min(need, reached[-1])))]
         low, high = (left_out.min(axis=1) + reach * pooled, left_out.max(axis=1) + reach * pooled)
         with np.errstate(divide="ignore", invalid="ignore"):
             for _ in range(_BISECTIONS):

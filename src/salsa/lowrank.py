@@ -2,8 +2,8 @@
 
 1. The order of interaction, and the kernel, from a sample of the rows; anchors from a larger one. 2. A pass over the
 blocks adds up sums for every fold. 3. alpha by the exact cross-validation error of the low-rank model, from the sums;
-the fit to all rows, and those to all rows but a fold's. 4. A second pass counts how large held-out residuals are: what
-intervals for new observations are made of.
+the fit to all rows, and those to all rows but a fold's. 4. A second pass over some of the rows counts how large the
+held-out residuals are: what intervals for new observations are made of.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ SEARCH_ROWS = 2000  # that the order is chosen on
 ANCHOR_ROWS = 20_000  # that anchors are chosen from
 DEFAULT_RANK = 2000  # at most so many anchors
 LEFT_OF_ALPHA = 0.03  # of alpha: the trace of the kernel matrix that anchors may leave
+SCORE_ROWS = 50_000  # about so many held-out residuals are counted
 MARGINAL_POINTS = 1024  # that a feature's values are remembered by
 T = TypeVar("T")
 
@@ -52,7 +53,7 @@ class Block(NamedTuple):
     fold: NDArray[np.intp]
 
 
-Blocks = Callable[[], Iterable[Block]]  # asked for twice
+Blocks = Callable[[int], Iterable[Block]]  # every so many rows of all
 Run = Callable[[Callable[[Block], T], Iterable[Block]], Iterable[T]]  # a map, in the order of the blocks
 
 
@@ -82,7 +83,7 @@ def fit_lowrank(
     weight, level = weights_or_ones(problem.weight, len(problem.X)), problem.Y[:ANCHOR_ROWS].mean(axis=0)
     fit = fit_blocks(
         anchors,
-        lambda: row_slices(problem.X, problem.Y - level, weight, fold, len(anchors.points)),
+        lambda every: row_slices(problem.X, problem.Y - level, weight, fold, len(anchors.points), every),
         int(fold.max()) + 1,
         lambda loss: search_or_try(loss, mean_diagonal(kernel, sample.X), parameters.alpha_candidates(choices.alpha)),
         threaded(thread_count(problem.threads, len(problem.X), len(anchors.points), len(kernel.relevance))),
@@ -138,14 +139,15 @@ def fit_blocks(
     anchors: Anchors, blocks: Blocks, n_folds: int, choose: Callable[[Loss], AlphaPath], run: Run[Any]
 ) -> BlockwiseFit:
     """The ridge fit on these anchors; choose(loss) finds alpha by its cross-validation error."""
-    folds = reduce(_added, run(partial(fold_sums, anchors, n_folds), blocks()))
+    folds = reduce(_added, run(partial(fold_sums, anchors, n_folds), blocks(1)))
     total = reduce(Sums.__add__, folds)
     held_out = [HeldOutSums(total - fold, fold) for fold in folds]
     path = choose(partial(_loss, held_out, _variance(total)))
     whole = RidgePath(total)
     solutions = [part.path.solution(path.alpha) for part in held_out]
     uncertainty = learn_cvplus(anchors, whole, total, path.alpha, solutions)
-    counted: Scores = reduce(Scores.__add__, run(partial(_scores, anchors, uncertainty), blocks()))
+    some = blocks(max(1, int(total.weight) // SCORE_ROWS))
+    counted: Scores = reduce(Scores.__add__, run(partial(_scores, anchors, uncertainty), some))
     expansion = anchors.expansion(*whole.solution(path.alpha))
     return BlockwiseFit(expansion, path, whole.degrees_of_freedom(path.alpha), uncertainty.with_scores(counted))
 
@@ -157,11 +159,11 @@ def fold_sums(anchors: Anchors, n_folds: int, block: Block) -> list[Sums]:
     return [Sums.of(F[chosen], block.Y[chosen], block.weight[chosen]) for chosen in rows]
 
 
-def row_slices(X: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp], rank: int) -> Iterator[Block]:
-    """Rows in memory as blocks, of a size that does not depend on the number of threads."""
-    step = max(1024, 2**23 // rank)
+def row_slices(X: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp], rank: int, every: int) -> Iterator[Block]:
+    """Every so many rows in memory as blocks, of a size that does not depend on the number of threads."""
+    step = every * max(1024, 2**23 // rank)
     for start in range(0, len(X), step):
-        rows = slice(start, start + step)
+        rows = slice(start, start + step, every)
         yield Block(X[rows], Y[rows], weight[rows], fold[rows])
 
 
