@@ -207,8 +207,9 @@ class TestRegressor:
         prediction, sd = model.predict(new, return_std=True)
         assert 0.5 < np.std((prediction - truth) / sd) < 2
 
-    def test_cv_plus_by_its_definition(self):
+    def test_cv_plus_by_its_definition(self, monkeypatch):
         """Intervals from the residuals of every row and the fits without its fold, but for the width of a class."""
+        monkeypatch.setattr("salsa.lowrank.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
@@ -235,7 +236,8 @@ class TestRegressor:
         X, y, _ = simulated(20)
         assert np.isinf(fitted(X, y, rank=10).predict_interval(X, 0.99)).all()
 
-    def test_weights_are_repeated_rows(self):
+    def test_weights_are_repeated_rows(self, monkeypatch):
+        monkeypatch.setattr("salsa.lowrank.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(200)
         weight = np.arange(200) % 3 + 1
         rows = np.repeat(np.arange(200), weight)

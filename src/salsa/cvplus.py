@@ -173,7 +173,7 @@ def learn_cvplus(
     anchors: Anchors, whole: RidgePath, total: Sums, alpha: float, solutions: Sequence[tuple[Floats, Floats]]
 ) -> CVPlus:
     """From the fit to all rows and those without each fold; without scores yet."""
-    root = whole.V * np.sqrt(alpha / (whole.values + alpha))
+    root = np.ascontiguousarray(whole.V * np.sqrt(alpha / (whole.values + alpha)))  # as a file gives it back
     least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
     amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
     thetas, offsets = (np.array(parts) for parts in zip(*solutions, strict=True))

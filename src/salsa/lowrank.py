@@ -38,7 +38,7 @@ from salsa.solvers.pcg import solve_pcg
 SEARCH_ROWS = 2000  # that the order is chosen on
 ANCHOR_ROWS = 20_000  # that anchors are chosen from
 DEFAULT_RANK = 2000  # at most so many anchors
-LEFT_OF_ALPHA = 0.03  # of alpha: the trace of the kernel matrix that anchors may leave
+LEFT_OF_ALPHA = 1.0  # times alpha: the trace that anchors may leave of the kernel matrix
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
 MARGINAL_POINTS = 1024  # that a feature's values are remembered by
 T = TypeVar("T")
