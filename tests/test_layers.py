@@ -15,6 +15,7 @@ ARROWS = {
     "_version": set(),
     "files": set(),
     "warning": set(),
+    "jsonable": set(),
     "archive": {"files"},
     "memory": set(),
     "tables": {"files"},
@@ -46,8 +47,8 @@ ARROWS = {
         *("solvers", "expansion", "kernels", "archive", "memory", "_version"),
     },
     "paper": {"regressor", "selection", "solvers", "expansion", "kernels"},
-    "cli": {"paper", "explain", "regressor", "tables", "archive", "memory", "__init__"},
-    "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "warning", "_version"},
+    "cli": {"paper", "explain", "regressor", "tables", "archive", "memory", "__init__", "jsonable"},
+    "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "jsonable", "warning", "_version"},
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }
 

@@ -18,7 +18,7 @@ from salsa.columns import learn_columns
 from salsa.explain import decompose, shapley
 from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import write_report
-from salsa.explain.reporting import held_out, rendering
+from salsa.explain.reporting import held_out
 from salsa.explain.reporting.effects import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.reporting.quality import Given, evidence_of, given_rows
 from salsa.explain.reporting.words import adding_up
@@ -439,7 +439,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(model, monkeypatch, tmp_p
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(rendering.os, "replace", fail)
+    monkeypatch.setattr("salsa.files.os.replace", fail)
     with pytest.raises(OSError, match="disk full"):
         write_report(model, path)
     assert path.read_text() == "old"

@@ -49,8 +49,6 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
     checksums = {name: _digest(blob) for name, blob in blobs.items()}
     text = json.dumps({"format": FORMAT, "version": VERSION, "checksums": checksums, **header}, allow_nan=False)
     members = {_HEADER: text.encode(), **{f"{name}.npy": blob for name, blob in blobs.items()}}
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise ValueError(f"{os.fspath(path)} is not a file and would be replaced: choose another name")
     with replacing(path) as temporary, open(temporary, "xb") as file:
         _write_zip(file, members)
 

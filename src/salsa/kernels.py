@@ -191,8 +191,7 @@ class AdditiveKernel:
             threads = thread_count(n_threads, len(X), len(Z), self.n_features * self.order)
             keep, (*_, weights) = active
             X, Z, missing = self._columns(keep, X, Z)
-            nodes, node_weights = np.polynomial.legendre.leggauss(len(weights) // 2)  # ceil(d / 2)
-            nodes, node_weights = (nodes + 1) / 2, node_weights / 2  # on [0, 1]
+            nodes, node_weights = unit_rule(len(weights) - 2)
             left, V = np.ascontiguousarray(means[:, keep]), np.ascontiguousarray(V)
             values[:, keep] = _core.shapley(
                 X, Z, left, V, nodes, node_weights, *active.arguments, threads, missing=missing
@@ -267,6 +266,12 @@ class AdditiveKernel:
 class _ActiveFeatures(NamedTuple):
     features: NDArray[np.intp]
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
+
+
+def unit_rule(degree: int) -> tuple[Floats, Floats]:
+    """Gauss-Legendre nodes and weights on [0, 1], exact for polynomials up to this degree."""
+    nodes, weights = np.polynomial.legendre.leggauss(max(1, (degree + 2) // 2))
+    return (nodes + 1) / 2, weights / 2
 
 
 def covariances(products: Floats, means: Floats, coef: Floats, weights: Floats) -> Floats:

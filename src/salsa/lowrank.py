@@ -72,8 +72,13 @@ def fit_lowrank(
     progress: Progress,
     rank: int,
     random_state: RandomState,
+    *,
+    exact: bool,
 ) -> Fit:
-    """Order by cross-validation on a sample of the rows, alpha and the fit on all of them."""
+    """Order by cross-validation on a sample of the rows, alpha and the fit on all of them.
+
+    exact: the exact fit for that order and alpha, by conjugate gradients.
+    """
     fold = fold_numbers(folds(), len(problem.X))
     begin, sample = time.perf_counter(), problem.rows(stratified_rows(problem, SEARCH_ROWS, random_state))
     used = np.ones(len(sample.X), dtype=bool)
@@ -92,35 +97,29 @@ def fit_lowrank(
     progress.order(result)
     results = (*(other for other in found.results if other.order != kernel.order), result)
     order_search = OrderSearch(results, kernel.order, fit.path.alpha, found.notes).with_note(note)
+    if exact:
+        return _exact_fit(anchors, problem, order_search)
     expansion = replace(fit.expansion, offset=fit.expansion.offset + level, marginals=_marginals(problem, weight))
     return Fit(order_search, expansion, replace(fit.uncertainty, offsets=fit.uncertainty.offsets + level))
 
 
-def fit_pcg(
-    choices: Choices,
-    problem: Problem,
-    plan: Plan,
-    folds: Callable[[], list[Fold]],
-    progress: Progress,
-    rank: int,
-    random_state: RandomState,
-) -> Fit:
-    """Order and alpha as the low-rank fit chooses them; then the exact fit, by conjugate gradients."""
-    found = fit_lowrank(choices, problem, plan, folds, progress, rank, random_state).search
-    kernel = plan.kernel_of(found.order)
-    (X, Y, weight), alpha = problem[:3], penalty(kernel, problem.X, found.alpha)
-    anchors, _ = _anchors(kernel, problem, found.alpha, rank, random_state)
+def _exact_fit(anchors: Anchors, problem: Problem, found: OrderSearch) -> Fit:
+    """Of this order and alpha, with the anchors to precondition by."""
+    (X, Y, weight), kernel = problem[:3], anchors.kernel
     w = weights_or_ones(weight, len(X))
-    solved = solve_pcg(anchors, X, Y, alpha, w, n_threads=problem.threads)
+    solved = solve_pcg(anchors, X, Y, penalty(kernel, X, found.alpha), w, n_threads=problem.threads)
     note = f"conjugate gradients: {solved.iterations} iterations, relative residual {solved.residual:.1e}"
     marginals = None if weight is None else _marginals(problem, w)
     return Fit(found.with_note(note), KernelExpansion(kernel, X, solved.coef, solved.offset, marginals))
 
 
-def lowrank_bytes(n: int, D: int, rank: int, folds: int = 5, threads: int = 2) -> int:
-    """Peak memory beside the table: the factor of the rows that anchors come from, sums of folds, blocks of rows."""
-    factor = min(n, ANCHOR_ROWS) * (2 * rank + D)
-    return 8 * (factor + (4 * folds + 8) * rank * rank + 4 * threads * max(1024 * rank, 2**23))
+def lowrank_bytes(n: int, D: int, rank: int, folds: int, threads: int, *, exact: bool) -> int:
+    """Peak memory beside the table: the factor of the rows that anchors come from, sums of folds, blocks of rows.
+
+    exact: and the features of all rows, twice and their kernel values, for conjugate gradients.
+    """
+    factor, features = min(n, ANCHOR_ROWS) * (2 * rank + D), 3 * n * rank if exact else 0
+    return 8 * (factor + features + (4 * folds + 8) * rank * rank + 4 * threads * max(1024 * rank, 2**23))
 
 
 def fold_numbers(folds: Sequence[Fold], n: int) -> NDArray[np.intp]:

@@ -25,9 +25,9 @@ from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
-from salsa.kernels import BASE_KERNELS, Floats, distribution_of
+from salsa.kernels import BASE_KERNELS, Floats, distribution_of, thread_count
 from salsa.learning import Problem
-from salsa.lowrank import DEFAULT_RANK, fit_lowrank, fit_pcg, lowrank_bytes
+from salsa.lowrank import DEFAULT_RANK, fit_lowrank, lowrank_bytes
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
 from salsa.planning import fit_exact, make_plan, penalty
@@ -174,8 +174,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             if rank is None:
                 fit = fit_exact(self, problem, plan, folds, progress)
             else:
-                solve = fit_pcg if self.solver == "pcg" else fit_lowrank
-                fit = solve(self, problem, plan, folds, progress, rank, random_state)
+                exact = self.solver == "pcg"
+                fit = fit_lowrank(self, problem, plan, folds, progress, rank, random_state, exact=exact)
         self.expansion_ = fit.expansion.times(unit)
         self.search_ = replace(fit.search, contenders=plan.contenders).with_note(plan.note)
         kept = None if fit.uncertainty is None else (fit.uncertainty, unit)
@@ -280,7 +280,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         if rank is None:
             need, advice = exact_bytes(n), EXACT_ADVICE
         else:
-            need, advice = lowrank_bytes(n, D, rank), LOWRANK_ADVICE
+            folds = int(self.cv) if isinstance(self.cv, numbers.Integral) else 5  # the default, and a guess for splits
+            threads = thread_count(parameters.threads(self.n_jobs), n, rank, D)
+            need = lowrank_bytes(n, D, rank, folds, threads, exact=self.solver == "pcg")
+            advice = LOWRANK_ADVICE
         require_memory(need, memory_limit_bytes(self.memory_limit), "this fit", advice)
 
     def _learn_columns(self, X: Any, y: Any) -> tuple[Floats, Floats]:

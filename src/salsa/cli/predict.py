@@ -13,7 +13,8 @@ import typer
 
 from salsa.cli.inputs import model_features
 from salsa.cli.options import AsJson, Data, Model
-from salsa.cli.show import finite, progress, show
+from salsa.cli.show import progress, show
+from salsa.jsonable import jsonable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -143,7 +144,7 @@ def _json_lists(chunk: "pd.DataFrame") -> Iterator[tuple[str, str]]:
         columns = [name for name in map(str, chunk) if name == prefix or name.startswith(f"{prefix}_")]
         if columns:
             values = chunk[columns if len(columns) > 1 else columns[0]].to_numpy()
-            yield key, json.dumps(finite(values.tolist()), allow_nan=False)[1:-1]
+            yield key, json.dumps(jsonable(values), allow_nan=False)[1:-1]
 
 
 def _print_written(summary: dict[str, Any]) -> None:

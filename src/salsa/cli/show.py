@@ -1,11 +1,12 @@
 """What people see: tables, JSON, and the progress of what takes long."""
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from salsa.jsonable import jsonable
 
 WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
 
@@ -13,18 +14,9 @@ WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # c
 def show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
     """Print a result as JSON, or in the words of its command."""
     if as_json:
-        print(json.dumps(finite(result), allow_nan=False))
+        print(json.dumps(jsonable(result), allow_nan=False))
     else:
         printed(result)
-
-
-def finite(value: Any) -> Any:
-    """The same with null for numbers that JSON does not have."""
-    if isinstance(value, dict):
-        return {key: finite(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:

@@ -22,9 +22,10 @@ from salsa.explain.reporting.quality import (
     given_rows,
     quality_section,
 )
-from salsa.explain.reporting.rendering import checked_path, render, write_whole
+from salsa.explain.reporting.rendering import render, write_whole
 from salsa.explain.reporting.whatif import what_if_section
-from salsa.explain.reporting.words import finite, plain
+from salsa.files import checked_path
+from salsa.jsonable import jsonable
 
 CITATION = (
     "Kirthevasan Kandasamy and Yaoliang Yu. Additive Approximations in High Dimensional Nonparametric Regression via"
@@ -69,7 +70,7 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
     scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
     importance = importance_section(anova, used, effects)
-    payload: dict[str, Any] = plain(
+    payload: dict[str, Any] = jsonable(
         {
             "title": given.title,
             "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
@@ -92,6 +93,6 @@ def _used(anova: Anova) -> list[int]:
     """Features of positive relevance that are not constant in the training table, strongest first."""
     subject = anova.subject
     active = np.array([j for j in subject.active if len(subject.background[j].points) > 1], dtype=np.intp)
-    strength = finite(anova.sobol()["total"].to_numpy())[active]
+    strength = anova.sobol()["total"].to_numpy()[active]
     order: list[int] = active[np.argsort(-strength, kind="stable")].tolist()
     return order

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from salsa.explain.background import Subject, each_outside, encoded, subject_of
-from salsa.kernels import Floats
+from salsa.kernels import Floats, unit_rule
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -136,8 +136,7 @@ class Shapley:
         b, weights = self.subject.means[:, active].T, self.subject.weights[: len(active) + 1]
         c = np.stack([self.subject.centred(j, self.rows[[row], j])[0] for j in active])
         pairs = np.zeros((len(active), len(active)))
-        nodes, node_weights = np.polynomial.legendre.leggauss(max(1, (len(weights) - 1) // 2))
-        for t, weight in zip((nodes + 1) / 2, node_weights / 2, strict=True):
+        for t, weight in zip(*unit_rule(len(weights) - 3), strict=True):
             for j in range(len(active)):
                 others = [k for k in range(len(active)) if k != j]
                 both = each_outside((b + t * c)[others], weights[1:])  # r_S of S = {j, k}

@@ -12,7 +12,6 @@ from salsa.explain.effects import Effect, term
 from salsa.explain.reporting.words import (
     adding_up,
     count,
-    finite,
     listed,
     percent,
     quantised,
@@ -37,8 +36,8 @@ ORDERS = ("single features", "pairs", "three and more together")
 
 def importance_section(anova: Anova, used: list[int], effects: list[dict[str, Any]]) -> dict[str, Any]:
     sobol = anova.sobol()
-    first, total = (finite(sobol[name].to_numpy()) for name in ("first_order", "total"))
-    orders = _order_groups(finite(anova.orders()["variance_share"].to_numpy()))
+    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
+    orders = _order_groups(anova.orders()["variance_share"].to_numpy())
     if not used or not total.any():
         why = "no feature is used" if not used else "none changes the prediction"
         return {
@@ -103,7 +102,7 @@ def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
     anchors = subject.expansion.anchors[:: len(subject.expansion.anchors) // CORRELATION_ROWS + 1]
     table = pd.DataFrame(anchors[:, numbers]).corr("spearman", min_periods=10).to_numpy()
     first, second = np.triu_indices(len(numbers), k=1)
-    sizes = finite(np.abs(table[first, second]))
+    sizes = np.nan_to_num(np.abs(table[first, second]))  # of a constant column there is none
     order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] > CORRELATION]
     names = [short(anova.features[j]) for j in numbers]
     pairs = [(names[first[i]], names[second[i]], f"{table[first[i], second[i]]:.2f}".replace("-", "−")) for i in order]
@@ -116,7 +115,7 @@ def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
 def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any]]:
     """Every feature, and pairs worth seeing; the strongest with their picture, strongest first."""
     sobol = anova.sobol()
-    first, total = (finite(sobol[name].to_numpy()) for name in ("first_order", "total"))
+    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
     drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
     mains = [_entry(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
     pairs = [
@@ -171,7 +170,7 @@ def _rug(marginal: Distribution) -> Floats:
 def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
     if anova.order < 2:
         return []
-    shares = finite(anova.interactions()["variance_share"].to_numpy())
+    shares = anova.interactions()["variance_share"].to_numpy()
     first, second = np.triu_indices(len(anova.features), k=1)
     order = np.argsort(-shares, kind="stable")[:DRAWN_PAIRS]
     return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
@@ -191,9 +190,9 @@ def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
     nothing: dict[str, Any] = {"names": [], "shares": [], "features": [], "of": len(used), "strongest": []}
     if len(used) < 2 or anova.order < 2:
         return {**nothing, "sentence": "The model has no interactions: what its features do simply adds up."}
-    matrix = np.diag(finite(anova.sobol()["first_order"].to_numpy()))
+    matrix = np.diag(anova.sobol()["first_order"].to_numpy())
     upper = np.triu_indices(len(matrix), k=1)
-    matrix[upper[::-1]] = finite(anova.interactions()["variance_share"].to_numpy())
+    matrix[upper[::-1]] = anova.interactions()["variance_share"].to_numpy()
     matrix += np.tril(matrix, -1).T
     shown = used[:MATRIX_FEATURES]
     return {

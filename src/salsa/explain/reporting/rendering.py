@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -32,17 +31,6 @@ def render(payload: dict[str, Any]) -> str:
 
 def _read(name: str) -> str:
     return (PAGE / name).read_text(encoding="utf-8")
-
-
-def checked_path(path: str | os.PathLike[str]) -> Path:
-    path = Path(path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: give the name of a file in it, such as {path / 'report.html'}")
-    if path.exists() and not path.is_file():
-        raise ValueError(f"{path} is not a file and would be replaced: choose another name")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"there is no folder {path.parent}: make it first")
-    return path
 
 
 def write_whole(path: Path, page: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from salsa.explain.background import Subject
 from salsa.explain.reporting.quality import Given
 from salsa.explain.reporting.words import base64
-from salsa.kernels import Distribution
+from salsa.kernels import Distribution, unit_rule
 
 MODEL_NUMBERS = 60_000  # anchors times used features, up to which the page can predict
 EXAMPLES = 5
@@ -34,13 +34,12 @@ def _stored_model(subject: Subject, active: list[int], given: Given, output: int
     """The function as the page needs it: features of relevance zero are left out, strongest first."""
     _, anchors, coef, offset = subject.expansion.parts
     weights = subject.weights[: len(active) + 1]
-    nodes, shares = np.polynomial.legendre.leggauss(max(1, len(weights) // 2))
     return {
         "rows": len(anchors),
         "offset": float(offset[output]),
         "coef": base64(coef[:, output]),
         "weights": weights.tolist(),
-        "nodes": np.stack([(nodes + 1) / 2, shares / 2], axis=1),
+        "nodes": np.stack(unit_rule(len(weights) - 2), axis=1),
         "anchors": base64(anchors[:, active].T),
         "background": base64(subject.means[:, active].T),
         "features": [_control(subject, j) for j in active],

@@ -1,4 +1,4 @@
-"""Numbers as words, and values as JSON has them."""
+"""Numbers as words."""
 
 from __future__ import annotations
 
@@ -13,21 +13,6 @@ from salsa.kernels import Floats
 THIN = "\u202f"  # a narrow space that does not break
 
 
-def plain(value: Any) -> Any:
-    """As JSON has it; what is not finite becomes null, arrays become lists."""
-    if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, np.bool_ | bool):
-        return bool(value)
-    if isinstance(value, float | np.floating):
-        return float(value) if np.isfinite(value) else None
-    return int(value) if isinstance(value, np.integer) else value
-
-
 def quantised(values: Floats, span: float | None = None) -> Floats:
     """Rounded to about a ten-thousandth of their span: what is only drawn needs no more."""
     finite = values[np.isfinite(values)]
@@ -39,11 +24,6 @@ def quantised(values: Floats, span: float | None = None) -> Floats:
 
 def base64(values: Floats) -> str:
     return b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
-
-
-def finite(shares: Any) -> Floats:
-    """Shares of a variance that is zero are zero."""
-    return np.nan_to_num(np.asarray(shares, dtype=np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def percent(share: float) -> str:
