@@ -159,7 +159,7 @@ class TestConjugateGradients:
 
 class TestRegressor:
     def test_a_high_rank_is_the_exact_model(self, monkeypatch):
-        monkeypatch.setattr("salsa.lowrank.LEFT_OF_ALPHA", 0.0)
+        monkeypatch.setattr("salsa.large.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(300)
         new = simulated(50, seed=1)[0]
         lowrank, exact = fitted(X, y, rank=250), fitted(X, y, rank=None)
@@ -209,7 +209,7 @@ class TestRegressor:
 
     def test_cv_plus_by_its_definition(self, monkeypatch):
         """Intervals from the residuals of every row and the fits without its fold, but for the width of a class."""
-        monkeypatch.setattr("salsa.lowrank.LEFT_OF_ALPHA", 0.0)
+        monkeypatch.setattr("salsa.large.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
@@ -226,7 +226,7 @@ class TestRegressor:
     def test_residuals_of_some_rows_speak_for_all(self, monkeypatch):
         X, y, _ = simulated(2000)
         new, every = simulated(4000, seed=1)[0], fitted(X, y, rank=800)
-        monkeypatch.setattr("salsa.lowrank.SCORE_ROWS", 500)
+        monkeypatch.setattr("salsa.blockwise.SCORE_ROWS", 500)
         some = fitted(X, y, rank=800)
         assert some._cvplus[0].below[0, :, -1].sum() == pytest.approx(2000)
         width = [np.diff(model.predict_interval(new, 0.9)).mean() for model in (every, some)]
@@ -237,7 +237,7 @@ class TestRegressor:
         assert np.isinf(fitted(X, y, rank=10).predict_interval(X, 0.99)).all()
 
     def test_weights_are_repeated_rows(self, monkeypatch):
-        monkeypatch.setattr("salsa.lowrank.LEFT_OF_ALPHA", 0.0)
+        monkeypatch.setattr("salsa.large.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(200)
         weight = np.arange(200) % 3 + 1
         rows = np.repeat(np.arange(200), weight)

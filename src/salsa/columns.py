@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -54,7 +54,10 @@ class Columns:
 
     def check_spans(self, X: Floats) -> None:
         """Refuse encoded rows (n, D) of which a column spans more, or less, than float64 can square."""
-        low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+        self.check_limits(np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0))
+
+    def check_limits(self, low: Floats, high: Floats) -> None:
+        """The same, of the least and largest values (D,), NaN where nothing is observed."""
         with np.errstate(over="ignore"):
             span = high - low
         beyond = (span > SPAN_LIMITS[1]) | ((span > 0) & (span < SPAN_LIMITS[0]))  # neither where nothing is observed
@@ -96,6 +99,37 @@ def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Col
     return columns, _encoded(table, columns.levels)
 
 
+def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:
+    """Of two tables with the same names, as if they were one; `empty` says which columns of either have no values."""
+    kinds = [
+        _merged_kind(name, *kinds) for name, *kinds in zip(one.names, _kinds(one), _kinds(other), *empty, strict=True)
+    ]
+    return Columns(one.names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
+
+
+_Kind = tuple[tuple[Level, ...] | None, bool]  # levels, and whether they have an order
+
+
+def _kinds(columns: Columns) -> list[_Kind]:
+    return list(zip(columns.levels, columns.ordered, strict=True))
+
+
+def _merged_kind(name: str, one: _Kind, other: _Kind, one_empty: bool, other_empty: bool) -> _Kind:
+    """A column without values has no kind of its own."""
+    if one == other or (other_empty and not other[0]):
+        return one
+    if one_empty and not one[0]:
+        return other
+    if one[0] is None or other[0] is None or one[1] or other[1]:
+        problem = "is of numbers in some blocks and of categories in others, or of categories in another order"
+        raise ValueError(f"column {name!r} {problem}; give it the same dtype in all blocks")
+    return _sorted_levels({*one[0], *other[0]}), False
+
+
+def _sorted_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
+    return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
+
+
 class _Column(NamedTuple):
     """A column as it was given: numbers with NaN, or the distinct values and where among them each row's is."""
 
@@ -113,7 +147,7 @@ def _learned(column: _Column, chosen: bool, by_dtype: bool) -> tuple[tuple[Level
     if column.order and not chosen:
         return column.order, True
     _, distinct = _places(column)
-    return tuple(sorted(set(map(_level, distinct)), key=lambda level: (isinstance(level, str), level))), False
+    return _sorted_levels(set(map(_level, distinct))), False
 
 
 def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from salsa.kernels import Floats
-from salsa.solvers.lowrank import Anchors, RidgePath, Sums
+from salsa.solvers.lowrank import RidgePath, Sums
 
 CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # of residuals over their scale: each is 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
@@ -93,6 +93,11 @@ class CVPlus:
                 for j in range(Y.shape[1]):
                     counts[kind, number, j] = np.bincount(place[:, j], weights=weight[rows], minlength=CLASSES)
         return Scores(counts, float(weight @ scale))
+
+    def transformed(self, P: Floats, mean: Floats) -> CVPlus:
+        """The same of other features phi with this mean, P'phi being the ones it was learned with. P (r, R)."""
+        root = qr((P @ self.root).T, mode="r", check_finite=False)[0][: len(P)].T  # root root' = P root root' P'
+        return replace(self, mean=mean, root=np.ascontiguousarray(root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
         """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
@@ -170,7 +175,7 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
 
 
 def learn_cvplus(
-    anchors: Anchors, whole: RidgePath, total: Sums, alpha: float, solutions: Sequence[tuple[Floats, Floats]]
+    L: Floats, whole: RidgePath, total: Sums, alpha: float, solutions: Sequence[tuple[Floats, Floats]]
 ) -> CVPlus:
     """From the fit to all rows and those without each fold; without scores yet."""
     root = np.ascontiguousarray(whole.V * np.sqrt(alpha / (whole.values + alpha)))  # as a file gives it back
@@ -178,4 +183,4 @@ def learn_cvplus(
     amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
     thetas, offsets = (np.array(parts) for parts in zip(*solutions, strict=True))
     nothing = np.zeros((len(total.y), len(thetas), CLASSES)), np.zeros(len(total.y), dtype=bool)
-    return CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *nothing)
+    return CVPlus(L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *nothing)

@@ -14,7 +14,7 @@ from salsa.solvers import Fold
 
 
 def make_folds(
-    cv: Any, X: Floats, Y: Floats, used: NDArray[np.bool_], random_state: int | RandomState | None
+    cv: Any, X: Floats, Y: Floats | None, used: NDArray[np.bool_], random_state: int | RandomState | None
 ) -> list[Fold]:
     """Folds over the rows in use (weight > 0), numbered among themselves.
 

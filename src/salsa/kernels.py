@@ -295,10 +295,13 @@ def elementary_symmetric(s: Floats, d: int) -> Floats:
     return e
 
 
-def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = None) -> Floats:
+def rule_of_thumb_bandwidth(
+    X: Any, c: float = 20.0, *, sample_weight: Any = None, total: float | None = None
+) -> Floats:
     """h_j = c sd_j n^(-1/5), the paper's bandwidth; infinity (a constant base kernel) for a constant column.
 
     With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
+    Where X is a sample, total is the n of the whole table.
     """
     with np.errstate(invalid="ignore"):  # as above
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
@@ -309,7 +312,7 @@ def rule_of_thumb_bandwidth(X: Any, c: float = 20.0, *, sample_weight: Any = Non
     n, norm, constant = observed_spread(X, w)
     # n - 1 as for repeated rows; continued below n = 2 so that small fractional weights stay positive
     sd = norm / np.sqrt(np.maximum(n - 1, n / 2))
-    return np.where(constant, np.inf, c * sd * w.sum() ** -0.2)
+    return np.where(constant, np.inf, c * sd * (w.sum() if total is None else total) ** -0.2)
 
 
 def observed_spread(X: Floats, w: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -68,11 +68,12 @@ class Problem(NamedTuple):
     distributions: tuple[Distribution, ...] | None = None  # of the features' values, for missing ones
     bandwidth: Floats | None = None  # (D,) where bandwidths are given and not learned
     threads: int | None = 1
+    total: float | None = None  # weight of all rows, where these are a sample of a table
 
     def rows(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> Problem:
         """Some of the rows, with outputs in units of their own size: what is learned does not depend on units."""
         weight, Y = None if self.weight is None else self.weight[index], self.Y[index]
-        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=Y / power_of_two(Y), weight=weight)
+        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=Y / power_of_two(Y), weight=weight, total=None)
 
     def with_base(self, name: str) -> Problem:
         """The same with another base kernel for numbers; categories keep theirs."""

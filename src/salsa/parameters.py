@@ -43,15 +43,15 @@ def alpha_candidates(alpha: Any) -> list[float] | None:
     return [float(value) for value in candidates]
 
 
-def bandwidths(bandwidth: Any, X: Floats, weight: Floats | None) -> Floats:
-    """h_j (D,)."""
+def bandwidths(bandwidth: Any, X: Floats, weight: Floats | None, total: float | None = None) -> Floats:
+    """h_j (D,); total: the weight of all rows where X is a sample."""
     if is_text(bandwidth, "auto") or is_text(bandwidth, "rule_of_thumb"):
-        return rule_of_thumb_bandwidth(X, sample_weight=weight)
+        return rule_of_thumb_bandwidth(X, sample_weight=weight, total=total)
     if not _is_real(bandwidth):
         return per_feature("bandwidth", bandwidth, X.shape[1], '"auto", "rule_of_thumb", a positive number c')
     if not 0 < bandwidth < np.inf:
         raise ValueError(f"bandwidth={bandwidth!r}: c must be positive and finite")
-    return rule_of_thumb_bandwidth(X, float(bandwidth), sample_weight=weight)
+    return rule_of_thumb_bandwidth(X, float(bandwidth), sample_weight=weight, total=total)
 
 
 def relevances(relevance: Any, D: int) -> Floats:

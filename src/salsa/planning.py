@@ -60,6 +60,8 @@ class Fit(NamedTuple):
     search: OrderSearch
     expansion: KernelExpansion
     uncertainty: CVPlus | None = None
+    weight: Floats | None = None  # of the anchors, where these are the rows of an exact fit and weights were given
+    averaged: bool = False  # a mean of fits, whose coefficients are not those of a ridge fit to all rows
 
 
 def make_plan(choices: Choices, problem: Problem, random_state: RandomState, progress: Progress) -> Plan:
@@ -106,7 +108,7 @@ def _equal_contender(choices: Choices, sample: Problem) -> tuple[AdditiveKernel,
 
 def _kernel_family(choices: Choices, problem: Problem) -> Callable[[int], AdditiveKernel]:
     """order -> kernel of given or equal relevances."""
-    bandwidth = parameters.bandwidths(choices.bandwidth, problem.X, problem.weight)
+    bandwidth = parameters.bandwidths(choices.bandwidth, problem.X, problem.weight, problem.total)
     relevance = parameters.relevances(choices.relevance, problem.X.shape[1])
 
     def kernel_of(order: int) -> AdditiveKernel:
@@ -161,7 +163,7 @@ def fit_exact(
     kernel, (X, Y, weight) = plan.kernel_of(found.order), problem[:3]
     coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, penalty(kernel, X, found.alpha), weight)
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
-    return Fit(found.with_note(note), KernelExpansion(kernel, X, coef, offset, marginals))
+    return Fit(found.with_note(note), KernelExpansion(kernel, X, coef, offset, marginals), weight=weight)
 
 
 def penalty(kernel: AdditiveKernel, X: Floats, alpha: float) -> float:

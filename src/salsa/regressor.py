@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,35 +12,35 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
-from sklearn.utils import check_random_state, check_X_y
-from sklearn.utils.validation import _check_feature_names, _check_n_features, _check_sample_weight, check_is_fitted
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 from threadpoolctl import threadpool_limits
 
 from salsa import parameters
-from salsa._version import __version__
 from salsa.archive import entry, naming, read_archive, write_archive
-from salsa.columns import Columns, learn_columns
+from salsa.blockwise import Table, fold_numbers
+from salsa.columns import learn_columns
 from salsa.cvplus import CVPlus
-from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
+from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of, thread_count
+from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, large_bytes, sample_rows
 from salsa.learning import Problem
-from salsa.lowrank import DEFAULT_RANK, fit_lowrank, lowrank_bytes
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
-from salsa.planning import fit_exact, make_plan, penalty
+from salsa.planning import Fit, Plan, fit_exact, make_plan, penalty
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
-from salsa.selection import OrderSearch
-from salsa.solvers import exact_bytes
-from salsa.solvers.lowrank import anchors_of
+from salsa.rows import FoldOf, Piece, PieceRows, Rows, ShuffledFolds, array_rows
+from salsa.solvers import Fold, exact_bytes
+from salsa.sources import Source, Survey, pieces, reread, slices_of, survey
+from salsa.storing import model_state, restore
 from salsa.warning import warn_user
 
-#: Within these limits coefficients of y / (alpha of 1e-14 of the kernel's diagonal) are far from those of float64
-TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
+NEEDS_ALL_ROWS = ("exact", "pcg", "divide")
 EXACT_ROWS = 3000  # up to which "auto" is the exact solver
 MEMORY_ADVICE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
-EXACT_ADVICE, LOWRANK_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
+EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
 
 
 class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
@@ -150,38 +149,128 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q)."""
+        """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q).
+
+        A NumPy memmap is read in blocks, as ``fit_blocks`` does.
+        """
         progress = Progress(self, X, y)
         self._check_choices()
-        X, y = self._learn_columns(X, y)
-        weight, used = _weights(sample_weight, X)
-        Y = _target(y)
-        rank = self._rank(int(used.sum()))
-        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
-            X, Y = X[used], Y[used]
-            if rank is None:
-                X, Y, weight = written_out(X, Y, weight)
-            used = np.ones(len(X), dtype=bool)
-        self._require_memory(X[used], rank)
-        self.columns_.check_spans(X[used])
-        unit = power_of_two(Y[used])
-        problem = self._problem(X[used], Y[used] / unit, weight)
-        random_state = check_random_state(self.random_state)
+        if isinstance(X, np.memmap) and X.ndim == 2:
+            self._fit_source(slices_of(X, y, sample_weight), progress)
+            return self
+        self.columns_, rows = learn_columns(X, self.categorical_features)
+        _check_feature_names(self, X, reset=True)
+        _check_n_features(self, rows, reset=True)
+        rows, y = checked_rows(rows, y)
+        weight = checked_weights(sample_weight, rows)
+        used = weight > 0
+        check_total_weight(float(weight.sum()), int(used.sum()))
+        self.columns_.check_spans(rows[used])
+        self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
+        return self
 
+    @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
+    def fit_blocks(self, blocks: Any, *, target: Any = None, sample_weight: str | None = None) -> Self:
+        """The same fit to a table that need not fit into memory: it is read some rows at a time, several times.
+
+        blocks : the path of a Parquet file or of a folder of such files, a pyarrow dataset; or an iterable (or a
+            function that returns one) of data frames, or of tuples (X, y) or (X, y, weights). What can be iterated only
+            once is kept in a temporary file.
+        target, sample_weight : the names of these columns in data frames; a list of names for several outputs.
+
+        Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is that
+        of ``fit`` on the same rows.
+        """
+        progress = Progress(self, None, None)
+        self._check_choices()
+        with reread(blocks, target, sample_weight) as source:
+            self._fit_source(source, progress)
+        return self
+
+    def _fit_source(self, source: Source, progress: Progress) -> None:
+        """The fit to rows that are read in blocks."""
+        seen = survey(source(), self.categorical_features)
+        threads = thread_count(parameters.threads(self.n_jobs), seen.rows, DEFAULT_RANK, len(seen.low))
+        self._fit_seen(PieceRows(lambda: pieces(source(), seen), seen.rows, threads), seen, progress)
+
+    def _fit_seen(self, rows: Rows, seen: Survey, progress: Progress) -> None:
+        """The fit to rows of which a first reading has told what they hold."""
+        self._remember(seen)
+        n, rank = seen.rows, self._rank(seen.rows)
+        used = np.ones(n, dtype=bool)
+        if rank is None or self.solver in NEEDS_ALL_ROWS:
+            need, limit = 24 * n * (len(seen.low) + seen.outputs), memory_limit_bytes(self.memory_limit)
+            require_memory(need, limit, f"solver={self.solver!r} reads the whole table, which", EXACT_ADVICE)
+            self._fit_table(rows.take(np.arange(n)), used, progress, flat=seen.flat)
+        else:
+            splits = lambda: make_folds(self.cv, np.empty((n, 1)), None, used, None)  # noqa: E731
+            self._fit_rows(rows, splits, rank, progress, flat=seen.flat)
+
+    def _remember(self, seen: Survey) -> None:
+        """The columns of a table that was read in blocks."""
+        check_total_weight(seen.weight, seen.rows)
+        self.columns_, self.n_features_in_ = seen.columns, len(seen.low)
+        self.__dict__.pop("feature_names_in_", None)
+        if seen.feature_names is not None:
+            self.feature_names_in_ = seen.feature_names
+        self.columns_.check_limits(seen.low, seen.high)
+
+    def _fit_table(self, table: Piece, used: NDArray[np.bool_], progress: Progress, *, flat: bool) -> None:
+        """The fit to rows in memory; those without weight are only there because given splits count them."""
+        X, Y, weight = table
+        n, rank = int(used.sum()), self._rank(int(used.sum()))
+        if rank is None:
+            self._fit_exact(table, used, progress, flat=flat)
+        else:
+            kept = table if used.all() else Piece(X[used], Y[used], weight[used])
+            splits = lambda: make_folds(self.cv, X, Y, used, None)  # noqa: E731
+            self._fit_rows(array_rows(*kept, self._threads(n, rank)), splits, rank, progress, flat=flat)
+
+    def _fit_exact(self, table: Piece, used: NDArray[np.bool_], progress: Progress, *, flat: bool) -> None:
+        X, Y, weight = table.X, table.Y, _unless_ones(table.weight[used])
+        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
+            X, Y, weight = written_out(X[used], Y[used], weight)
+            used = np.ones(len(X), dtype=bool)
+        require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", EXACT_ADVICE)
+        unit, random_state = power_of_two(Y[used]), check_random_state(self.random_state)
+        problem = self._problem(X[used], Y[used] / unit, weight)
         with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
             plan = make_plan(self, problem, random_state, progress)
-            folds = lambda: make_folds(self.cv, X, Y, used, random_state)  # noqa: E731
-            if rank is None:
-                fit = fit_exact(self, problem, plan, folds, progress)
-            else:
-                exact = self.solver == "pcg"
-                fit = fit_lowrank(self, problem, plan, folds, progress, rank, random_state, exact=exact)
+            fit = fit_exact(self, problem, plan, lambda: make_folds(self.cv, X, Y, used, random_state), progress)
+        self._learned(fit, plan, unit, progress, flat=flat)
+
+    def _fit_rows(
+        self, rows: Rows, splits: Callable[[], list[Fold]], rank: int, progress: Progress, *, flat: bool
+    ) -> None:
+        """The fit to many rows, wherever they are."""
+        n, solver = len(rows), "lowrank" if self.solver == "auto" else self.solver
+        random_state = check_random_state(self.random_state)
+        fold, n_folds = self._folds(n, splits, random_state)
+        need = large_bytes(n, self.n_features_in_, rank, n_folds, self._threads(n, rank), solver)
+        require_memory(need, memory_limit_bytes(self.memory_limit), "this fit", LARGE_ADVICE)
+        with threadpool_limits(1, user_api="blas"):
+            X, Y, weight = sample_rows(rows, random_state)
+            unit = power_of_two(Y)
+            problem = self._problem(X, Y / unit, _unless_ones(weight), n * float(weight.mean()))
+            plan = make_plan(self, problem, random_state, progress)
+            table = Table(rows, unit, problem.Y.mean(axis=0), fold, n_folds)
+            fit = fit_large(self, table, problem, plan, progress, rank, random_state, solver)
+        self._learned(fit, plan, unit, progress, flat=flat)
+
+    def _folds(self, n: int, splits: Callable[[], list[Fold]], random_state: RandomState) -> tuple[FoldOf, int]:
+        """The fold that each of n rows is held out in, and how many there are."""
+        if self.cv is None or isinstance(self.cv, numbers.Integral):
+            count = min(int(self.cv or 5), n)
+            return ShuffledFolds(count, int(random_state.randint(2**31))), count
+        number = fold_numbers(splits(), n)
+        return lambda start, stop: number[start:stop], int(number.max()) + 1
+
+    def _learned(self, fit: Fit, plan: Plan, unit: Floats, progress: Progress, *, flat: bool) -> None:
         self.expansion_ = fit.expansion.times(unit)
         self.search_ = replace(fit.search, contenders=plan.contenders).with_note(plan.note)
         kept = None if fit.uncertainty is None else (fit.uncertainty, unit)
-        self._store(flat=y.ndim == 1, weight=problem.weight, kept=kept)
+        self._store(flat=flat, weight=fit.weight, kept=kept, averaged=fit.averaged)
         progress.end()
-        return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
@@ -239,22 +328,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
         check_is_fitted(self)
         self._check_resources()
-        kernel, arrays = self.expansion_.state()
-        header = {
-            "salsa_version": __version__,
-            "parameters": _stored(self.get_params()),
-            "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "columns": self.columns_.state(),
-            "flat": self._flat,
-            "search": self.search_.state(),
-            "kernel": kernel,
-        }
-        if self._cvplus is not None:
-            uncertainty, unit = self._cvplus
-            arrays |= {**uncertainty.state(), "cv_unit": unit}
-        elif self._weight is not None:
-            arrays["weight"] = self._weight
-        write_archive(path, header, arrays)
+        names = SalsaRegressor._get_param_names()  # not those that fitted it on a cluster
+        write_archive(path, *model_state(self, {name: getattr(self, name) for name in names}))
 
     def _check_resources(self) -> None:
         """What predictions ask for; checked on saving and loading, so that what was saved can be loaded."""
@@ -264,7 +339,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
         parameters.one_of("kernel", self.kernel, ["auto", *(name for name in BASE_KERNELS if name != "equality")])
-        parameters.one_of("solver", self.solver, ("auto", "exact", "lowrank", "pcg"))
+        parameters.one_of("solver", self.solver, ("auto", "exact", *SOLVERS))
         check_number_of_folds(self.cv)
         parameters.rank(self.rank, self.solver)
 
@@ -275,35 +350,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         rank = DEFAULT_RANK if self.rank is None else int(self.rank)
         return rank if rank < n else None
 
-    def _require_memory(self, X: Floats, rank: int | None) -> None:
-        n, D = X.shape
-        if rank is None:
-            need, advice = exact_bytes(n), EXACT_ADVICE
-        else:
-            folds = int(self.cv) if isinstance(self.cv, numbers.Integral) else 5  # the default, and a guess for splits
-            threads = thread_count(parameters.threads(self.n_jobs), n, rank, D)
-            need = lowrank_bytes(n, D, rank, folds, threads, exact=self.solver == "pcg")
-            advice = LOWRANK_ADVICE
-        require_memory(need, memory_limit_bytes(self.memory_limit), "this fit", advice)
-
-    def _learn_columns(self, X: Any, y: Any) -> tuple[Floats, Floats]:
-        """Features as numbers and codes, NaN where missing (n, D), and the target."""
-        self.columns_, rows = learn_columns(X, self.categorical_features)
-        _check_integers(y)
-        _check_feature_names(self, X, reset=True)
-        _check_n_features(self, rows, reset=True)
-        with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
-            checked: tuple[Floats, Floats] = check_X_y(
-                rows,
-                y,
-                dtype=np.float64,
-                order="C",
-                ensure_all_finite="allow-nan",
-                multi_output=True,
-                y_numeric=True,
-                estimator=self,
-            )
-        return checked
+    def _threads(self, n: int, rank: int) -> int:
+        return thread_count(parameters.threads(self.n_jobs), n, rank, self.n_features_in_)
 
     def _encode(self, X: Any) -> Floats:
         """The same columns at prediction."""
@@ -316,7 +364,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             _warn_beyond(rows, self.expansion_.anchors)
         return rows
 
-    def _problem(self, X: Floats, Y: Floats, weight: Floats | None) -> Problem:
+    def _problem(self, X: Floats, Y: Floats, weight: Floats | None, total: float | None = None) -> Problem:
         """What there is to learn from, with the base kernel and the distribution of every feature."""
         categorical = self.columns_.categorical
         base = "gaussian" if parameters.is_text(self.kernel, "auto") else self.kernel
@@ -325,7 +373,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             distribution_of(x, w, None if is_category else 128) for x, is_category in zip(X.T, categorical, strict=True)
         )
         bases = tuple("equality" if is_category else base for is_category in categorical)
-        return Problem(X, Y, weight, bases, distributions, threads=parameters.threads(self.n_jobs))
+        threads = parameters.threads(self.n_jobs)
+        return Problem(X, Y, weight, bases, distributions, threads=threads, total=total)
 
     def _shaped(self, values: Floats) -> Floats:
         return values[:, 0] if self._flat else values
@@ -340,6 +389,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """With the units (q,) of the outputs. Of an exact fit it is computed when first asked for, and not saved."""
         if self._cvplus is not None:
             return self._cvplus
+        if self._averaged:
+            raise ValueError("a mean of fits to parts of the rows does not know how sure it is: give solver='lowrank'")
         if not hasattr(self, "_kept_uncertainty"):
             kernel, X, coef, _ = (expansion := self.expansion_).parts
             limit = memory_limit_bytes(self.memory_limit)
@@ -362,12 +413,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         tags.input_tags.allow_nan = True
         return tags
 
-    def _store(self, *, flat: bool, weight: Floats | None, kept: tuple[CVPlus, Floats] | None) -> None:
+    def _store(self, *, flat: bool, weight: Floats | None, kept: tuple[CVPlus, Floats] | None, averaged: bool) -> None:
         self.order_ = self.search_.order
         self.alpha_ = self.search_.alpha
         self.relevance_ = self.expansion_.kernel.relevance
         self.bandwidth_ = self.expansion_.kernel.bandwidth
-        self._flat, self._weight, self._cvplus = flat, weight, kept
+        self._flat, self._weight, self._cvplus, self._averaged = flat, weight, kept, averaged
         self.__dict__.pop("_kept_uncertainty", None)
 
 
@@ -375,51 +426,10 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     """Read a model that ``SalsaRegressor.save`` wrote. Nothing in the file is executed."""
     header, arrays = read_archive(path)
     with naming(path):
-        return _restored(header, arrays)
-
-
-def _restored(header: dict[str, Any], arrays: Mapping[str, Floats]) -> SalsaRegressor:
-    """The inverse of what ``save`` takes from a model; refuses what does not fit together."""
-    stored, names = entry(header, "parameters", {dict}), entry(header, "feature_names", [{str}])
-    model = SalsaRegressor(**stored)
-    model._check_resources()
-    model.columns_ = Columns.from_state(header["columns"])
-    model.n_features_in_ = len(model.columns_.names)
-    if arrays["bandwidth"].shape != (model.n_features_in_,) or len(names) not in (0, model.n_features_in_):
-        raise ValueError("its kernel, its columns and its feature names are not of one number")
-    if names:
-        model.feature_names_in_ = np.array(names, dtype=object)
-    model.expansion_ = KernelExpansion.from_state(header["kernel"], arrays)
-    model.columns_.check_spans(model.expansion_.anchors)
-    model.columns_.check_codes(model.expansion_.anchors)
-    model.search_ = OrderSearch.from_state(header["search"])
-    if lost := sorted(set(model.get_params()) - set(stored)):
-        note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
-        model.search_ = model.search_.with_note(note)
-    flat, outputs = entry(header, "flat", {bool}), len(model.expansion_.offset)
-    if model.search_.order != model.expansion_.kernel.order or (flat and outputs > 1):
-        raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
-    kept = _stored_uncertainty(arrays, model.expansion_)
-    weight = None if kept else _stored_weight(arrays, len(model.expansion_.anchors))
-    model._store(flat=flat, weight=weight, kept=kept)
+        model = SalsaRegressor(**entry(header, "parameters", {dict}))
+        model._check_resources()
+        restore(model, header, arrays)
     return model
-
-
-def _stored_uncertainty(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[CVPlus, Floats] | None:
-    if "cv_unit" not in arrays:
-        return None
-    uncertainty = CVPlus.from_state(arrays, anchors_of(expansion).L)
-    unit = arrays["cv_unit"]
-    if not unit.shape == expansion.offset.shape == uncertainty.amplitude.shape or not (unit > 0).all():
-        raise ValueError("its uncertainty is not of its outputs")
-    return uncertainty, unit
-
-
-def _stored_weight(arrays: Mapping[str, Floats], n: int) -> Floats | None:
-    weight, (low, high) = arrays.get("weight"), WEIGHT_LIMITS
-    if weight is not None and (weight.shape != (n,) or not ((weight >= low) & (weight <= high)).all()):
-        raise ValueError(f"its weights do not fit its rows, or are not between {low:.0e} and {high:.0e}")
-    return weight
 
 
 def _warn_beyond(X: Floats, anchors: Floats) -> None:
@@ -430,53 +440,6 @@ def _warn_beyond(X: Floats, anchors: Floats) -> None:
         warn_user(f"{beyond} of {len(X)} rows lie outside the range of the training data")
 
 
-def _check_integers(y: Any) -> None:
-    """Refuse Python's integers beyond float64, of which the conversion would only say OverflowError."""
-    values = np.asarray(y)
-    if values.dtype == object and any(isinstance(v, int) and abs(v) > sys.float_info.max for v in values.ravel()):
-        raise ValueError(
-            f"y has an integer beyond float64; the largest value allowed is {TARGET_LIMIT:.0e}: rescale it"
-        )
-
-
-def _target(y: Floats) -> Floats:
-    """(n, q)"""
-    Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-    if (largest := np.abs(Y).max()) > TARGET_LIMIT:
-        raise ValueError(f"y has a value of size {largest:.3g}; the largest allowed is {TARGET_LIMIT:.0e}: rescale it")
-    return Y
-
-
-def _weights(sample_weight: Any, X: Floats) -> tuple[Floats | None, NDArray[np.bool_]]:
-    """Weights of the rows in use (None: all one), and which rows those are."""
-    if sample_weight is None:
-        return None, np.ones(len(X), dtype=bool)
-    if not np.any(np.asarray(sample_weight)):
-        raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    used = weight > 0
-    low, high = WEIGHT_LIMITS
-    if weight.max() > high or weight[used].min() < low:
-        limits = f"between {low:.0e} and {high:.0e}"
-        raise ValueError(
-            f"sample_weight: weights that are not zero must be {limits}; a weight counts rows: rescale them"
-        )
-    if weight.sum() < 0.5 * used.sum():
-        advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
-        warn_user(f"sample_weight sums to {weight.sum():.3g} for {used.sum()} rows: {advice}")
-    return weight[used], used
-
-
-def _stored(values: dict[str, Any]) -> dict[str, Any]:
-    """Parameters as JSON gives them back: numbers, texts and sequences of these; splitters are left out."""
-    plain = {
-        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for key, value in values.items()
-    }
-    plain = {name: list(value) if isinstance(value, tuple | range) else value for name, value in plain.items()}
-    return {name: value for name, value in plain.items() if _is_plain(value)}
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
+def _unless_ones(weight: Floats) -> Floats | None:
+    """Weights that say nothing are none."""
+    return None if (weight == 1).all() else weight

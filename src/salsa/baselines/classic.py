@@ -1,0 +1,126 @@
+"""The 21 alternatives of the paper, each as a function that makes an estimator; grids stand in the registry."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import GradientBoostingRegressor
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LarsCV, LassoCV, RidgeCV
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.svm import SVR, NuSVR
+from sklearn.tree import DecisionTreeRegressor
+
+from salsa.baselines.tuning import SEED, centred, five_folds, near, scaled
+
+
+def krr() -> Any:
+    return centred(near(KernelRidge(kernel="rbf")))
+
+
+def knn() -> Any:
+    return scaled(KNeighborsRegressor())
+
+
+def nadaraya_watson() -> Any:
+    return _local_polynomial(0)
+
+
+def locally_linear() -> Any:
+    return _local_polynomial(1)
+
+
+def locally_quadratic() -> Any:
+    return _local_polynomial(2)
+
+
+def _local_polynomial(degree: int) -> Any:
+    from salsa.baselines.localpoly import LocalPolynomialRegressor
+
+    return LocalPolynomialRegressor(degree=degree)
+
+
+def svr_epsilon() -> Any:
+    return centred(near(SVR()))
+
+
+def svr_nu() -> Any:
+    return centred(near(NuSVR()))
+
+
+def gp() -> Any:
+    """One length scale, as many starts as GPML makes: one. Its gradient by a length for each of D features would take
+    n^2 D numbers; ``gp_ard`` has them all."""
+    kernel = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(1.0, (1e-2, 1e3)) + WhiteKernel(0.1, (1e-8, 1e1))
+    return centred(near(GaussianProcessRegressor(kernel, random_state=SEED)))
+
+
+def regression_tree() -> Any:
+    return DecisionTreeRegressor(random_state=SEED)
+
+
+def gbrt() -> Any:
+    return GradientBoostingRegressor(random_state=SEED)
+
+
+def rbf_interpolation() -> Any:
+    from salsa.baselines.rbf import RBFInterpolationRegressor
+
+    return centred(near(RBFInterpolationRegressor()))
+
+
+def m5() -> Any:
+    from salsa.baselines.m5 import M5Regressor
+
+    return M5Regressor()
+
+
+def shepard() -> Any:
+    from salsa.baselines.shepard import ShepardRegressor
+
+    return ShepardRegressor()
+
+
+def backfitting() -> Any:
+    from salsa.baselines.backfitting import SplineBackfittingRegressor
+
+    return SplineBackfittingRegressor()
+
+
+def mars() -> Any:
+    from pyearth import Earth
+
+    return scaled(Earth())
+
+
+def cosso() -> Any:
+    from salsa.baselines.cosso import COSSORegressor
+
+    return COSSORegressor(order=2)
+
+
+def spam() -> Any:
+    from salsa.baselines.spam import SpAMRegressor
+
+    return SpAMRegressor()
+
+
+def additive_gp() -> Any:
+    from salsa.baselines.additive_gp import AdditiveGPRegressor
+
+    return AdditiveGPRegressor(random_state=SEED)
+
+
+def ridge() -> Any:
+    return scaled(RidgeCV(alphas=np.logspace(-3, 4, 29), cv=five_folds()))
+
+
+def lasso() -> Any:
+    return scaled(LassoCV(cv=five_folds(), max_iter=10_000))
+
+
+def lar() -> Any:
+    return scaled(LarsCV(cv=five_folds()))

@@ -1,0 +1,200 @@
+"""A leaderboard of methods on your own data: the same folds for all, errors with their standard errors, and times."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_consistent_length, column_or_1d
+
+from salsa.baselines.apart import run_all
+from salsa.baselines.registry import find_rival
+from salsa.baselines.trial import Measured, Method, Split, Task
+from salsa.folds import check_number_of_folds
+from salsa.jsonable import jsonable
+from salsa.kernels import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Quick ones of every kind that need no other package
+FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "random-forest", "hist-gbrt")
+COLUMNS = ("method", "mse", "mse_se", "r2", "fit_seconds", "predict_seconds", "status")
+WIDE_RANGE = 20.0  # of errors, from which on they are drawn by their logarithms
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What ``compare`` found.
+
+    frame : data frame, a row per method, the smallest error first and failures last:
+        method; mse, the mean over folds of the mean squared error, and mse_se, its standard error over folds; r2 of all
+        held-out predictions together; fit_seconds and predict_seconds, means over folds; status: "ok", "timed out" or
+        "failed: " and why.
+    """
+
+    frame: pd.DataFrame
+
+    def __len__(self) -> int:
+        return len(self.frame)
+
+    def __repr__(self) -> str:
+        return self.frame.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")
+
+    def _repr_html_(self) -> str:
+        return self.frame.to_html(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")
+
+    @property
+    def best(self) -> str:
+        """The name of the method with the smallest error."""
+        return str(self._finished()["method"].iloc[0])
+
+    def to_json(self) -> str:
+        """A list of rows, with null for what a failed method does not have."""
+        return json.dumps(jsonable(self.frame.to_dict("records")))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Error of every method that finished, one standard error either side, the best on top."""
+        from salsa.explain.displays.drawing import DARK, axes_or_new, label, name_ticks
+
+        rows = self._finished()[::-1]
+        with axes_or_new(ax, 6.5, 1.2 + 0.3 * len(rows)) as axes:
+            mse, se = rows["mse"].to_numpy(), rows["mse_se"].fillna(0.0).to_numpy()
+            axes.errorbar(mse, np.arange(len(rows)), xerr=se, fmt="o", color=DARK, capsize=2, markersize=5)
+            axes.set_ylim(-0.6, len(rows) - 0.4)
+            if mse.min() > 0 and mse.max() > WIDE_RANGE * mse.min():
+                axes.set_xscale("log", nonpositive="clip")
+            axes.set_xlabel("mean squared error, ± one standard error over folds")
+            name_ticks(axes, "y", [label(name) for name in rows["method"]])
+        return axes
+
+    def _finished(self) -> pd.DataFrame:
+        rows = self.frame[self.frame["status"] == "ok"]
+        if rows.empty:
+            raise ValueError(f"no method finished: {'; '.join(self.frame['method'] + ' ' + self.frame['status'])}")
+        return rows
+
+
+def compare(
+    X: Any,
+    y: Any,
+    methods: Any = None,
+    cv: Any = 5,
+    *,
+    time_limit: float | None = None,
+    n_jobs: int = 1,
+    random_state: int | None = 0,
+    verbose: int = 0,
+) -> Comparison:
+    """Cross-validate methods on the same folds: a leaderboard.
+
+    Parameters
+    ----------
+    X : array or data frame of shape (n, D), y : array of shape (n,)
+        Rows go to the methods as they are: one that does not know missing values or categories fails, and says so.
+    methods : None, sequence of names, or mapping of names to estimators
+        Names are those of ``BASELINES``, "salsa" and "salsa-paper"; None takes a few quick ones of every kind.
+    cv : int, splitter or iterable of (train, test), default=5
+        A number means shuffled folds.
+    time_limit : float, optional
+        Seconds that a method may take for all folds together; it then runs in a process of its own, and is ended when
+        they are over. Starting the process and importing packages does not count.
+    n_jobs : int, default=1
+        Methods that run at the same time, each on one thread in a process of its own.
+    random_state : int, default=0
+        Shuffles the folds.
+    verbose : int, default=0
+        1 prints a line to standard error when a method is done; a terminal always gets them.
+    """
+    y, chosen = _target(X, y), _methods(methods)
+    splits = _splits(cv, X, y, random_state)
+    _check_resources(time_limit, n_jobs)
+    show, begin = bool(verbose) or sys.stderr.isatty(), time.perf_counter()
+    rows: dict[str, dict[str, Any]] = {}
+    for measured in run_all([Task(method, X, y, splits) for method in chosen], time_limit, n_jobs):
+        rows[measured.name] = row = _row(measured, y, splits)
+        if show:
+            _say(row, f"{len(rows)} of {len(chosen)}, {time.perf_counter() - begin:.1f} s")
+    in_order = pd.DataFrame([rows[method.name] for method in chosen], columns=list(COLUMNS))
+    return Comparison(in_order.sort_values("mse", kind="stable", ignore_index=True))
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Of the mean of independent values: sd / sqrt(k); not a number for a single one."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
+
+
+def _row(measured: Measured, y: Floats, splits: Sequence[Split]) -> dict[str, Any]:
+    row: dict[str, Any] = dict.fromkeys(COLUMNS, float("nan")) | {"method": measured.name, "status": measured.status}
+    if not measured.folds:
+        return row
+    truth = [y[test] for _, test in splits]
+    losses = [(fold.prediction - values) ** 2 for fold, values in zip(measured.folds, truth, strict=True)]
+    errors = [float(loss.mean()) for loss in losses]
+    variance = float(np.var(np.concatenate(truth)))
+    return row | {
+        "mse": float(np.mean(errors)),
+        "mse_se": standard_error(errors),
+        "r2": 1 - float(np.concatenate(losses).mean()) / variance if variance > 0 else float("nan"),
+        "fit_seconds": float(np.mean([fold.fit_seconds for fold in measured.folds])),
+        "predict_seconds": float(np.mean([fold.predict_seconds for fold in measured.folds])),
+    }
+
+
+def _say(row: dict[str, Any], where: str) -> None:
+    result = f"mse {row['mse']:.4g} +- {row['mse_se']:.2g}" if row["status"] == "ok" else row["status"]
+    print(f"[salsa] {row['method']}: {result} ({where})", file=sys.stderr, flush=True)
+
+
+def _methods(methods: Any) -> list[Method]:
+    """Names are looked up before anything runs."""
+    if isinstance(methods, Mapping):
+        chosen = [Method(str(name), _estimator(name, value)) for name, value in methods.items()]
+    else:
+        names = FAST if methods is None else [methods] if isinstance(methods, str) else list(methods)
+        chosen = [Method(name) for name in dict.fromkeys(find_rival(name).name for name in names)]
+    if not chosen:
+        raise ValueError("methods: none given; name some, or leave it out for a few quick ones")
+    return chosen
+
+
+def _estimator(name: Any, value: Any) -> Any:
+    if isinstance(value, type) or not (hasattr(value, "fit") and hasattr(value, "predict")):
+        raise ValueError(f"methods: {name!r} is not an estimator, an object with fit and predict")
+    return value
+
+
+def _target(X: Any, y: Any) -> Floats:
+    target: Floats = np.asarray(column_or_1d(y), dtype=np.float64)
+    check_consistent_length(X, target)
+    if not np.isfinite(target).all():
+        place = int(np.flatnonzero(~np.isfinite(target))[0])
+        raise ValueError(f"y is {target[place]} in row {place}; leave rows without a target out")
+    return target
+
+
+def _splits(cv: Any, X: Any, y: Floats, random_state: int | None) -> list[Split]:
+    check_number_of_folds(cv)
+    if cv is None or isinstance(cv, int | np.integer):
+        folds = 5 if cv is None else int(cv)
+        if folds > len(y):
+            raise ValueError(f"cv={folds}: there are only {len(y)} rows; at most one fold per row")
+        cv = KFold(folds, shuffle=True, random_state=random_state)
+    splits = [(np.arange(len(y))[train], np.arange(len(y))[test]) for train, test in check_cv(cv).split(X, y)]
+    if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
+        raise ValueError("cv: every split needs rows to train on and rows to test, and there must be at least one")
+    return splits
+
+
+def _check_resources(time_limit: float | None, n_jobs: int) -> None:
+    if time_limit is not None and not 0 < time_limit < np.inf:
+        raise ValueError(f"time_limit={time_limit!r} must be a positive number of seconds, or None for no limit")
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise ValueError(f"n_jobs={n_jobs!r} must be a number of processes, at least 1")

@@ -1,0 +1,112 @@
+"""All rivals in one table: what they are, how they are made, and what is tried to tune them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from salsa.baselines import classic, modern
+from salsa.baselines.tuning import Grid, tuned
+
+# The paper tunes by 5-fold cross-validation and prints no grids. These are ours, small and logarithmic. For gamma,
+# squared distances are means over standardised features, about 2 for two rows at random; for C, epsilon and alpha the
+# target is standardised.
+GAMMAS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
+KERNEL_RIDGE = {"alpha": (1e-4, 1e-3, 1e-2, 1e-1, 1.0), "gamma": GAMMAS}
+NEIGHBOURS = {"n_neighbors": (1, 2, 3, 5, 8, 12, 20), "weights": ("uniform", "distance")}
+EPSILON_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "epsilon": (0.01, 0.1)}
+NU_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "nu": (0.3, 0.6)}
+TREE = {"min_samples_leaf": (1, 2, 4, 8, 16, 32)}
+GBRT = {"max_depth": (1, 2, 4), "n_estimators": (100, 400)}  # at the package's learning rate, 0.1
+RBF = {"kernel": ("linear", "multiquadric"), "smoothing": (1e-6, 1e-3, 1e-1, 1.0, 10.0)}
+M5 = {"min_samples_split": (4, 16, 64), "smoothing": (0.0, 15.0)}
+MARS = {"max_degree": (1, 2, 3)}  # the number of terms is chosen by its own generalised cross-validation
+# Boosting: few slow steps or many, small trees or large ones; the rest as the packages recommend.
+FOREST = {"max_features": (0.33, 1.0), "min_samples_leaf": (1, 5)}
+HIST_GBRT = {"max_leaf_nodes": (7, 31), "max_iter": (100, 400), "min_samples_leaf": (5, 20)}
+LIGHTGBM = {"num_leaves": (7, 31), "n_estimators": (100, 400), "min_child_samples": (5, 20)}
+XGBOOST = {"max_depth": (3, 6), "n_estimators": (100, 400), "min_child_weight": (1, 5)}
+CATBOOST = {"depth": (4, 6, 8)}  # it takes a learning rate that suits its 1000 steps
+XRFM = {"bandwidth": (3.0, 10.0, 30.0), "reg": (1e-3, 1e-1), "diag": (False, True)}
+CUBIST = {"n_committees": (1, 10), "neighbors": (None, 5, 9)}
+
+
+@dataclass(frozen=True)
+class Rival:
+    """One row of the table."""
+
+    name: str
+    title: str
+    make: Callable[[], Any]  # an estimator that is not tuned, or tunes itself
+    grid: Grid | None = None  # what cross-validation tries; None: the method tunes itself
+    package: str = ""  # that it needs beside this one
+    in_paper: str = ""  # its name in Table 1 of the paper, if it is there
+    note: str = ""
+    ours: bool = False
+
+
+_TABLE = (
+    Rival("krr", "kernel ridge regression", classic.krr, KERNEL_RIDGE, in_paper="KRR"),
+    Rival("knn", "k nearest neighbours", classic.knn, NEIGHBOURS, in_paper="kNN"),
+    Rival("nw", "Nadaraya-Watson", classic.nadaraya_watson, in_paper="NW"),
+    Rival("ll", "locally linear", classic.locally_linear, in_paper="LL"),
+    Rival("lq", "locally quadratic", classic.locally_quadratic, in_paper="LQ"),
+    Rival("svr-eps", "epsilon support vector regression", classic.svr_epsilon, EPSILON_SVR, in_paper="SVR-eps"),
+    Rival("svr-nu", "nu support vector regression", classic.svr_nu, NU_SVR, in_paper="SVR-nu"),
+    Rival("gp", "Gaussian process", classic.gp, in_paper="GP", note="by marginal likelihood, one length scale"),
+    Rival("tree", "regression tree", classic.regression_tree, TREE, in_paper="RT"),
+    Rival("gbrt", "gradient boosted trees", classic.gbrt, GBRT, in_paper="GBRT"),
+    Rival("rbf", "radial basis functions", classic.rbf_interpolation, RBF, in_paper="RBFI"),
+    Rival("m5", "M5' model tree", classic.m5, M5, in_paper="M5p"),
+    Rival("shepard", "Shepard interpolation", classic.shepard, in_paper="SI"),
+    Rival("backfitting", "back-fitting with cubic splines", classic.backfitting, in_paper="BF"),
+    Rival("mars", "multivariate adaptive regression splines", classic.mars, MARS, "py-earth2", "MARS"),
+    Rival("cosso", "component selection and smoothing", classic.cosso, in_paper="COSSO"),
+    Rival("spam", "sparse additive models", classic.spam, in_paper="SpAM"),
+    Rival("additive-gp", "additive Gaussian process", classic.additive_gp, in_paper="Add-GP", note="on our kernel"),
+    Rival("ridge", "ridge regression", classic.ridge, in_paper="LR"),
+    Rival("lasso", "lasso", classic.lasso, in_paper="LASSO"),
+    Rival("lar", "least angle regression", classic.lar, in_paper="LAR", note="Table 1 shows zero predictions for it"),
+    Rival("gp-ard", "Gaussian process, a length per feature", modern.gp_ard, note="on our kernel"),
+    Rival("random-forest", "random forest", modern.random_forest, FOREST),
+    Rival("hist-gbrt", "scikit-learn's histogram boosting", modern.hist_gbrt, HIST_GBRT),
+    Rival("lightgbm", "LightGBM", modern.lightgbm, LIGHTGBM, "lightgbm"),
+    Rival("xgboost", "XGBoost", modern.xgboost, XGBOOST, "xgboost"),
+    Rival("catboost", "CatBoost", modern.catboost, CATBOOST, "catboost"),
+    Rival("ebm", "explainable boosting machine", modern.ebm, None, "interpret-core", note="stops early; very slow"),
+    Rival("gpgam", "additive model with pairs, as a GP", modern.gpgam, None, "imodels", note="by evidence; slow"),
+    Rival("xrfm", "recursive feature machine", modern.xrfm, XRFM, "xrfm"),
+    Rival("cubist", "Cubist rules", modern.cubist, CUBIST, "cubist"),
+    Rival("salsa", "this package", modern.salsa, ours=True),
+    Rival("salsa-paper", "SALSA as the paper describes it", modern.salsa_paper, in_paper="SALSA", ours=True),
+)
+RIVALS: dict[str, Rival] = {rival.name: rival for rival in _TABLE}
+BASELINES: tuple[str, ...] = tuple(rival.name for rival in _TABLE if not rival.ours)
+
+
+def make_baseline(name: str) -> Any:
+    """A new estimator of that name, of ``BASELINES`` or "salsa" or "salsa-paper", which tunes itself when it is fitted.
+
+    By 5-fold cross-validation of the squared error, as in the paper, or by what the method brings of its own. On one
+    thread, with a fixed seed.
+    """
+    rival = find_rival(name)
+    try:
+        estimator = rival.make()
+    except ImportError as error:
+        command = f"pip install 'salsa-learn[rivals]' or pip install {rival.package}"
+        raise ImportError(f"{rival.name} needs the package {rival.package} ({error}): {command}") from error
+    return estimator if rival.grid is None else tuned(estimator, rival.grid)
+
+
+def find_rival(name: str) -> Rival:
+    """The row of that name, in letters of any case."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a method is a text such as 'ridge', not {type(name).__name__}")
+    if (found := RIVALS.get(name.lower())) is not None:
+        return found
+    close = get_close_matches(name.lower(), RIVALS, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise ValueError(f"there is no method {name!r}: {hint}there are {', '.join(RIVALS)}")

@@ -1,0 +1,86 @@
+"""One method on all folds: its held-out predictions and its times, or why there are none."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from threadpoolctl import threadpool_limits
+
+from salsa.baselines.registry import make_baseline
+from salsa.kernels import Floats
+
+LONGEST_REASON = 200
+
+Rows = NDArray[np.intp]
+Split = tuple[Rows, Rows]  # rows to train on, rows to test
+
+
+class Method(NamedTuple):
+    """A name in the registry, or an estimator that was given one."""
+
+    name: str
+    estimator: Any = None
+
+    def make(self) -> Any:
+        return make_baseline(self.name) if self.estimator is None else clone(self.estimator, safe=False)
+
+
+class Task(NamedTuple):
+    """What is to be measured."""
+
+    method: Method
+    X: Any
+    y: Floats
+    splits: Sequence[Split]
+
+
+class Fold(NamedTuple):
+    prediction: Floats  # of the test rows
+    fit_seconds: float
+    predict_seconds: float
+
+
+class Measured(NamedTuple):
+    """One method: a fold for every split, and none if it did not finish."""
+
+    name: str
+    status: str
+    folds: tuple[Fold, ...] = ()
+
+
+def run(task: Task) -> Measured:
+    """Fit and predict on every split, on one thread; an error becomes the status, warnings are not shown."""
+    method, X, y, splits = task
+    try:
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            return Measured(method.name, "ok", tuple(_fold(method.make(), X, y, *split) for split in splits))
+    except Exception as error:  # whatever goes wrong in a method must not stop the others
+        return Measured(method.name, failure(error))
+
+
+def failure(error: Exception) -> str:
+    """Its kind and its words, on one line that is not too long."""
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"failed: {reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + '…'}"
+
+
+def _fold(model: Any, X: Any, y: Floats, train: Rows, test: Rows) -> Fold:
+    X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
+    begin = time.perf_counter()
+    model.fit(X_train, y[train])
+    fitted = time.perf_counter()
+    prediction = np.asarray(model.predict(X_test), dtype=np.float64)
+    end = time.perf_counter()
+    if prediction.size != len(test):
+        raise ValueError(f"predictions are of shape {prediction.shape} for {len(test)} rows")
+    if not np.isfinite(prediction).all():
+        raise ValueError(f"{int(np.sum(~np.isfinite(prediction)))} of {len(test)} predictions are not finite")
+    return Fold(prediction.ravel(), fitted - begin, end - fitted)

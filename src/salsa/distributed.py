@@ -1,0 +1,157 @@
+"""SalsaRegressor on a Dask cluster: workers read their rows and add up sums; the small problems are solved here.
+
+The steps, the compiled kernel and the result are those of ``SalsaRegressor``. No machine ever holds all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import clone
+from sklearn.metrics import r2_score
+
+try:
+    import dask
+    import dask.array as da
+    from dask import delayed
+    from dask.base import is_dask_collection
+    from dask.distributed import Client, get_client
+except ImportError as error:
+    raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
+
+from salsa.cluster import ClusterRows, delayed_blocks, lengths, partitions
+from salsa.progress import Progress, with_callbacks
+from salsa.regressor import SalsaRegressor
+from salsa.sources import survey_block, together
+
+
+class DaskSalsaRegressor(SalsaRegressor):
+    """``SalsaRegressor`` for Dask arrays and data frames, whose partitions stay on the workers of a cluster.
+
+    Kernel, order and anchors are learned here from a sample of the rows; the workers read their partitions again for
+    each of the two passes that follow, unless you ``persist`` them. ``predict`` is lazy. Other tables are fitted here.
+
+    Parameters
+    ----------
+    client : dask.distributed.Client, default=None
+        The cluster; None: the current client.
+
+    The others are those of ``SalsaRegressor``. The solvers "exact", "pcg" and "divide" gather all rows here.
+    """
+
+    def __init__(
+        self,
+        client: Any = None,
+        order: Any = "auto",
+        alpha: Any = "auto",
+        *,
+        relevance: Any = "learned",
+        interactions: str = "up_to",
+        kernel: str = "auto",
+        bandwidth: Any = "auto",
+        solver: str = "auto",
+        rank: int | None = None,
+        cv: Any = 5,
+        categorical_features: Any = "from_dtype",
+        memory_limit: float | str | None = None,
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            order,
+            alpha,
+            relevance=relevance,
+            interactions=interactions,
+            kernel=kernel,
+            bandwidth=bandwidth,
+            solver=solver,
+            rank=rank,
+            cv=cv,
+            categorical_features=categorical_features,
+            memory_limit=memory_limit,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.client = client
+
+    @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Choose order and alpha by cross-validation and fit on all rows of the Dask collections X and y."""
+        if not is_dask_collection(X):
+            super().fit(X, y, sample_weight)
+            return self
+        progress = Progress(self, X, y)
+        self._check_choices()
+        client = self._client()
+        blocks = delayed_blocks(X, y, sample_weight)
+        surveys = client.gather(client.compute([delayed(survey_block)(b, self.categorical_features) for b in blocks]))
+        seen = together(surveys)
+        used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
+        rows = ClusterRows(client, [block for block, _ in used], [count for _, count in used], seen.columns)
+        self._fit_seen(rows, seen, progress)
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """As ``SalsaRegressor.predict``; of a Dask collection, Dask arrays that are computed when asked for."""
+        if not is_dask_collection(X):
+            return super().predict(X, return_std)
+        outputs = () if self._flat else (len(self.expansion_.offset),)
+        if return_std:
+            return tuple(self._lazily(X, _predict_with_sd, outputs, place) for place in (0, 1))
+        return self._lazily(X, SalsaRegressor.predict, outputs)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """As ``SalsaRegressor.predict_interval``; of a Dask collection, a Dask array."""
+        if not is_dask_collection(X):
+            return super().predict_interval(X, coverage)
+        outputs = () if self._flat else (len(self.expansion_.offset),)
+        return self._lazily(X, SalsaRegressor.predict_interval, (*outputs, 2), coverage)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of the predictions; only they and y are gathered here."""
+        y, prediction, weight = dask.compute(y, self.predict(X), sample_weight)
+        return float(r2_score(y, prediction, sample_weight=weight))
+
+    def __sklearn_clone__(self) -> Self:
+        """With the same client, which cannot be copied."""
+        others = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
+        return type(self)(self.client, **clone(others, safe=False))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the client, which cannot be pickled: the current one takes its place."""
+        return super().__getstate__() | {"client": None}
+
+    def local(self) -> SalsaRegressor:
+        """The fitted model without the cluster, as ``save`` and ``load`` would give it."""
+        model = SalsaRegressor(**{name: getattr(self, name) for name in SalsaRegressor._get_param_names()})
+        learned = {name: value for name, value in self.__getstate__().items() if name not in self.get_params()}
+        model.__dict__.update(learned)
+        return model
+
+    def _client(self) -> Client:
+        if self.client is not None:
+            return self.client
+        try:
+            return get_client()
+        except ValueError:
+            advice = "start one, client = dask.distributed.Client(), or give client="
+            raise ValueError(f"there is no Dask cluster to fit on: {advice}") from None
+
+    def _lazily(self, X: Any, method: Callable[..., Any], trailing: tuple[int, ...], *arguments: Any) -> Any:
+        """method(model, rows, *arguments) of every partition, (n, *trailing)."""
+        self._check_resources()
+        model = self._client().scatter(self.local(), broadcast=True)
+        parts = [
+            da.from_delayed(delayed(method)(model, part, *arguments), shape=(length, *trailing), dtype=np.float64)
+            for part, length in zip(partitions(X), lengths(X), strict=True)
+        ]
+        return da.concatenate(parts, allow_unknown_chunksizes=True)
+
+
+def _predict_with_sd(model: SalsaRegressor, X: Any, place: int) -> Any:
+    return model.predict(X, return_std=True)[place]
