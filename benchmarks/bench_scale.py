@@ -1,4 +1,4 @@
-"""Many rows on one machine: low-rank and conjugate-gradient fits against the exact one, and how time and memory grow.
+"""Many rows on one machine: four solvers against the exact one, and how time and memory grow.
 
     python benchmarks/bench_scale.py [largest number of rows]     (default 100 000; 1e6 takes some minutes)
 
@@ -76,21 +76,27 @@ def show(result: dict, exact: dict | None = None) -> None:
     print(text, flush=True)
 
 
+SOLVERS = {
+    4000: ("pcg", "exact", "lowrank", "features", "divide"),
+    10_000: ("pcg", "lowrank", "features", "divide", "lightgbm"),
+    100_000: ("lowrank", "features", "divide", "lightgbm"),
+    1_000_000: ("lowrank", "lightgbm"),
+}
+
+
 def main() -> None:
     largest = int(float(sys.argv[1])) if len(sys.argv) > 1 else 100_000
-    show(in_a_process(4000, "exact"))
-    pcg = in_a_process(4000, "pcg")  # the exact fit for the kernel and alpha that the low-rank one chooses
-    show(pcg)
-    show(in_a_process(4000, "lowrank"), pcg)
-    results = []
-    for n in (10_000, 100_000, 1_000_000):
-        if n <= largest:
-            results.append(in_a_process(n, "lowrank"))
-            show(results[-1])
-            show(in_a_process(n, "lightgbm"))  # pip install lightgbm
-    if len(results) > 1:
-        growth = np.log(results[-1]["wall"] / results[-2]["wall"]) / np.log(results[-1]["rows"] / results[-2]["rows"])
-        print(f"time grows with the rows to the power of {growth:.2f}")
+    lowrank = {}
+    for n, solvers in SOLVERS.items():
+        exact = None  # pcg is the exact fit for the kernel and alpha that the low-rank one chooses
+        for solver in solvers if n <= largest else ():
+            result = in_a_process(n, solver)
+            show(result, exact if solver != "exact" else None)
+            exact = result if solver == "pcg" else exact
+            if solver == "lowrank":
+                lowrank[n] = result["wall"]
+    (n, seconds), (more, longer) = list(lowrank.items())[-2:]
+    print(f"lowrank: time grows with the rows to the power of {np.log(longer / seconds) / np.log(more / n):.2f}")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from salsa import AdditiveKernel
 from salsa.kernels import BASE_KERNELS, Distribution, distribution_of
 from salsa.solvers import features as module
 from salsa.solvers import solve_once
-from salsa.solvers.features import draw_features, draw_subsets, inclusion, log_prefix_polynomials, represented
+from salsa.solvers.features import draw_features, draw_subsets, inclusion, interpolation, log_prefix_polynomials
 from salsa.solvers.lowrank import RidgePath, Sums, choose_anchors
 
 MIXED = ("gaussian", "laplace", "equality", "matern32", "matern52", "equality")
@@ -281,7 +281,7 @@ class TestFit:
         errors = []
         for rank in (20, 140):
             anchors = choose_anchors(kernel, X, rank, 0.0, seeded())
-            expansion = represented(found, anchors, theta, offset)
+            expansion = anchors.expansion(interpolation(found, anchors) @ theta, offset)
             at_anchors = offset + found.features(anchors.points) @ theta
             np.testing.assert_allclose(expansion.predict(anchors.points), at_anchors, atol=1e-8)
             errors.append(np.abs(expansion.predict(new) - offset - found.features(new) @ theta).max())

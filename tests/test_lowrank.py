@@ -262,6 +262,14 @@ class TestRegressor:
         X, y, _ = simulated(500)
         assert any("a larger rank comes closer" in note for note in fitted(X, y, rank=5).search_.notes)
 
+    def test_rows_within_the_range_of_the_data_are_not_warned_of(self, recwarn):
+        X, y, _ = simulated(5000)
+        model = fitted(X, y, rank=30, verbose=1)
+        model.predict(simulated(2000, seed=1)[0])
+        assert not recwarn.list
+        with pytest.warns(UserWarning, match="1 of 2 rows lie outside"):
+            model.predict(np.vstack([X[0], X[0] + 3]))
+
     def test_outputs_units_and_levels(self):
         X, y, _ = simulated(400)
         model = fitted(X, np.column_stack([y, 1e6 + 1e3 * y]))

@@ -195,7 +195,8 @@ def test_more_rows_than_memory(tmp_path):
 
     rng = np.random.default_rng(0)
     names = [*(f"x{j}" for j in range(40)), "y"]
-    with pq.ParquetWriter(tmp_path / "t.parquet", pa.schema([(name, pa.float64()) for name in names])) as writer:
+    schema = pa.schema([(name, pa.float64()) for name in names])
+    with pq.ParquetWriter(tmp_path / "t.parquet", schema, use_dictionary=False, compression="none") as writer:
         for _ in range(9):  # 900 000 rows: 295 MB
             X = rng.random((100_000, 40))
             writer.write_table(pa.table([*X.T, np.sin(3 * X[:, 0]) + X[:, 1]], names=names))

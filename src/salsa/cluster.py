@@ -99,9 +99,10 @@ def lengths(collection: Any) -> list[float]:
 
 
 def partitions(collection: Any) -> list[Any]:
+    """Not optimised, which would merge partitions of a few columns, and X and y would no longer go together."""
     if isinstance(collection, da.Array) and collection.ndim == 2:
         collection = collection.rechunk({1: -1})
-    return list(np.ravel(collection.to_delayed()))
+    return list(np.ravel(collection.to_delayed(optimize_graph=False)))
 
 
 @dataclass(frozen=True, eq=False)

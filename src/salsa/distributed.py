@@ -114,7 +114,7 @@ class DaskSalsaRegressor(SalsaRegressor):
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R2 of the predictions; only they and y are gathered here."""
-        y, prediction, weight = dask.compute(y, self.predict(X), sample_weight)
+        (y,), (prediction,), (weight,) = map(dask.compute, (y, self.predict(X), sample_weight))
         return float(r2_score(y, prediction, sample_weight=weight))
 
     def __sklearn_clone__(self) -> Self:

@@ -4,7 +4,7 @@
 cross-validation, and the fit:
 
 lowrank    ridge regression on features that a few anchors give, from sums over blocks of rows
-features   the same on random features, then written as a function of the anchors
+features   the same on random features, of which the result is then written as a function of the anchors
 pcg        the exact fit for the alpha of "lowrank", by conjugate gradients
 divide     the mean of exact fits to parts of the rows
 """
@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from scipy.linalg import solve_triangular
 from sklearn.utils.random import sample_without_replacement
 
 from salsa import parameters
@@ -37,7 +36,7 @@ from salsa.rows import Piece, Places, Rows, mapped
 from salsa.selection import LOG10_GRID, AlphaPath, Loss, OrderResult, OrderSearch, search_or_try, try_alphas
 from salsa.solvers import exact_bytes
 from salsa.solvers.divide import Part, divided_path, solve_divided
-from salsa.solvers.features import draw_features
+from salsa.solvers.features import draw_features, interpolation
 from salsa.solvers.lowrank import Anchors, choose_anchors
 from salsa.solvers.pcg import solve_pcg
 
@@ -129,7 +128,7 @@ def _features(large: Large) -> Solved:
     basis = draw_features(large.kernel, large.rank, large.random_state)
     ridge = fit_ridge(basis, large.rank, large.table, large.choose)
     anchors, notes = _anchors(large)
-    P = solve_triangular(anchors.L, basis.features(anchors.points), lower=True, check_finite=False)
+    P = interpolation(basis, anchors)
     mean = anchors.features(large.problem.X).mean(axis=0)
     uncertainty = ridge.uncertainty(anchors).transformed(P, mean)
     theta, offset = ridge.solution

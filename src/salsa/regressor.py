@@ -21,6 +21,7 @@ from salsa.archive import entry, naming, read_archive, write_archive
 from salsa.blockwise import Table, fold_numbers
 from salsa.columns import learn_columns
 from salsa.cvplus import CVPlus
+from salsa.expansion import KernelExpansion
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
@@ -361,7 +362,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             _check_n_features(self, X, reset=False)
         rows = self.columns_.encode(X)
         if self.verbose:
-            _warn_beyond(rows, self.expansion_.anchors)
+            _warn_beyond(rows, self.expansion_)
         return rows
 
     def _problem(self, X: Floats, Y: Floats, weight: Floats | None, total: float | None = None) -> Problem:
@@ -432,10 +433,13 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
     return model
 
 
-def _warn_beyond(X: Floats, anchors: Floats) -> None:
-    """Say how many rows lie outside the range of the training rows in some column."""
-    low, high = (bound(anchors, axis=0) for bound in (np.fmin.reduce, np.fmax.reduce))
-    beyond = int(np.sum(((low > X) | (high < X)).any(axis=1)))
+def _warn_beyond(X: Floats, expansion: KernelExpansion) -> None:
+    """Say how many rows lie outside the range of the training data, as far as the model remembers it."""
+    columns = zip(expansion.anchors.T, expansion.background, strict=True)
+    seen = [np.append(x, marginal.points) for x, marginal in columns]
+    low, high = (np.array([bound(values) for values in seen]) for bound in (np.fmin.reduce, np.fmax.reduce))
+    slack = 0.0 if expansion.marginals is None else 0.01 * (high - low)  # a few rows do not know the ends
+    beyond = int(np.sum(((low - slack > X) | (high + slack < X)).any(axis=1)))
     if beyond:
         warn_user(f"{beyond} of {len(X)} rows lie outside the range of the training data")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -17,8 +16,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
-from salsa.baselines.smoothing import AdditiveBasis, held_out_errors, standardise
+from salsa.baselines.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
 from salsa.kernels import Floats
 
 DF_GRID = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -50,7 +50,7 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
     Attributes
     ----------
     df_ : the chosen degrees of freedom.
-    cv_errors_ : array, mean squared error of every candidate; None if there was one only.
+    cv_errors_ : array, mean squared error of every candidate as a share of the variance of y; None if there was one.
     n_iter_ : rounds of the final fit.
     """
 
@@ -74,21 +74,25 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
     def fit(self, X: Any, y: Any) -> Self:
         """Choose the degrees of freedom, then fit all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        y = y.astype(np.float64)
-        candidates = self._candidates()
+        dfs = candidates("df", self.df, DF_GRID, 1)
+        if self.n_knots < 2:
+            raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
+        with threadpool_limits(1, user_api="blas"):  # matrices are small
+            return self._learn(X, y.astype(np.float64), dfs)
+
+    def _learn(self, X: Floats, y: Floats, dfs: list[float]) -> Self:
         z, self._mean, self._scale = standardise(y)
-        self.cv_errors_ = None
-        if len(candidates) > 1:
-            errors = held_out_errors(lambda *rows: self._path(candidates, *rows), X, z, self.cv, self.random_state)
-            self.cv_errors_ = errors * self._scale**2
-        self.df_ = candidates[0] if self.cv_errors_ is None else candidates[int(np.argmin(errors))]
-        self._basis = AdditiveBasis.of(X, self.n_knots)
+        best, self.cv_errors_ = 0, None
+        if len(dfs) > 1:
+            errors = held_out_errors(lambda *rows: self._path(dfs, *rows), X, z, self.cv, self.random_state)
+            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        self.df_, self._basis = dfs[best], AdditiveBasis.of(X, self.n_knots)
         equations = BackfittingEquations.of(self._basis, X, z)
         self._coef, _, self.n_iter_, residual = equations.solve(self.df_, tol=self.tol, max_iter=self.max_iter)
         if residual > 2 * self.tol:  # the residual that ends the rounds is updated, not computed anew
             message = f"back-fitting did not end in max_iter={self.max_iter} rounds: {residual:.1e} of its equations' "
             message += "right-hand side is left; allow more rounds, a larger tol or fewer degrees of freedom"
-            warnings.warn(message, ConvergenceWarning, stacklevel=2)
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
     def predict(self, X: Any) -> Floats:
@@ -97,21 +101,11 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._mean + self._scale * (self._basis(X) @ self._coef)
 
-    def _candidates(self) -> list[float]:
-        given = DF_GRID if isinstance(self.df, str) and self.df == "auto" else self.df
-        if isinstance(given, Real):
-            given = [given]
-        if isinstance(given, str) or len(given) == 0 or not all(1 <= df < np.inf for df in given):
-            raise ValueError(f"df={self.df!r}: give 'auto', or degrees of freedom of 1 (a straight line) or more")
-        if self.n_knots < 2:
-            raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
-        return [float(df) for df in given]
-
-    def _path(self, candidates: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
-        """Predictions (m, candidates); every fit starts from the one before."""
+    def _path(self, dfs: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
+        """Predictions (m, dfs); every fit starts from the one before."""
         basis, mean = AdditiveBasis.of(X, self.n_knots), y.mean()
         equations, start, coefs = BackfittingEquations.of(basis, X, y - mean), None, []
-        for df in candidates:
+        for df in dfs:
             coef, start, *_ = equations.solve(df, start, tol=max(ROUGH, self.tol), max_iter=self.max_iter)
             coefs.append(coef)
         predictions: Floats = mean + basis(new) @ np.column_stack(coefs)

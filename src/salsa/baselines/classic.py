@@ -115,7 +115,7 @@ def additive_gp() -> Any:
 
 
 def ridge() -> Any:
-    return scaled(RidgeCV(alphas=np.logspace(-3, 4, 29), cv=five_folds()))
+    return scaled(RidgeCV(alphas=np.logspace(-3, 4, 15), cv=five_folds()))
 
 
 def lasso() -> Any:

@@ -9,33 +9,30 @@ Components whose weight is 0 are gone. In turn (Lin and Zhang, 2006):
 
 (a) for given theta, f = b + R(., S) c is a ridge regression; S are some of the rows (all, if there are few);
 (b) for given c and b, f = b + G theta with G_a = R_a(., S) c, and theta is a non-negative lasso of
-    y - b - alpha c / 2 on G, c being 0 for rows outside S. Its path over M has corners and straight pieces: all of it
-    is found at once by least angle regression.
+    y - b - alpha c / 2 on G, c being 0 for rows outside S. Its path over M is straight between corners, and followed
+    from one to the next.
 
 They start from equal weights and stop after one turn, as their paper advises; (a) follows for the weights found.
 """
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import RandomState
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lars_path
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from salsa.baselines.smoothing import Rows, held_out_errors, standardise
-from salsa.baselines.splineanova import AnovaKernel
+from salsa.baselines.garrote import SMALLEST_PENALTY, GarrotePath
+from salsa.baselines.smoothing import Rows, candidates, held_out_errors, standardise
+from salsa.baselines.splineanova import AnovaKernel, Ridge
 from salsa.kernels import Floats
 
-N_BUDGETS, SMALLEST_PENALTY = 25, 1e-4  # values of M, from 0 to where the lasso's penalty is this share of its largest
-ALPHAS = np.geomspace(1e-8, 1.0, 65)  # candidates for alpha in units of the largest eigenvalue
-NEGLIGIBLE = 1e-10  # eigenvalue of the basis rows' kernel matrix, relative to the largest, that is left out
+N_BUDGETS = 25  # values of M, from 0 to the end of the path
+BASIS_ROWS = {1: 200, 2: 500}  # by order: at the start, all pairs share them
 
 
 class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -50,8 +47,8 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     budget : "auto", float or sequence of float, default="auto"
         M, the sum of the components' weights, which are 1 each at the start. "auto" tries 25 values by
         cross-validation, a sequence exactly those.
-    n_basis : int, default=150
-        The most rows that kernels are centred on, drawn at random.
+    n_basis : "auto" or int, default="auto"
+        The most rows that kernels are centred on, drawn at random. "auto": 200, with order 2 500.
     n_turns : int, default=1
         How often weights are renewed.
     cv : int, splitter or iterable, default=5
@@ -64,7 +61,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     budget_, alpha_ : M, and alpha by generalised cross-validation at equal weights.
     theta_ : array, weights of the components; 0 for those that are not selected.
     terms_ : list of tuples, the features of every component.
-    cv_errors_ : array, mean squared error of every budget; None if there was one only.
+    cv_errors_ : array, mean squared error of every budget as a share of the variance of y; None if there was one only.
     """
 
     def __init__(
@@ -72,7 +69,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         order: int = 1,
         *,
         budget: Any = "auto",
-        n_basis: int = 150,
+        n_basis: Any = "auto",
         n_turns: int = 1,
         cv: Any = 5,
         random_state: int | RandomState | None = None,
@@ -95,7 +92,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random = check_random_state(self.random_state)
         z, self._mean, self._scale = standardise(y)
         alternation = self._alternation(X, z, None, random)
-        budgets = alternation.budgets() if isinstance(self.budget, str) else np.sort(np.atleast_1d(self.budget))
+        budgets = sorted(candidates("budget", self.budget, alternation.budgets(), 0))
         share = alternation.alpha / len(X)
         best, self.cv_errors_ = 0, None
         if len(budgets) > 1:
@@ -105,8 +102,8 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 return np.column_stack([fold.fit(M, self.n_turns).predict(new) for M in budgets])
 
             errors = held_out_errors(path, X, z, self.cv, random)
-            best, self.cv_errors_ = int(np.argmin(errors)), errors * self._scale**2
-        self.budget_, self.alpha_, self.terms_ = float(budgets[best]), alternation.alpha, alternation.kernel.terms
+            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        self.budget_, self.alpha_, self.terms_ = budgets[best], alternation.alpha, alternation.kernel.terms
         self._fitted = alternation.fit(self.budget_, self.n_turns)
         self.theta_ = self._fitted.theta
         return self
@@ -118,17 +115,18 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._mean + self._scale * self._fitted.predict(X)
 
     def _alternation(self, X: Floats, y: Floats, alpha: float | None, random: RandomState) -> Alternation:
-        basis = np.sort(random.choice(len(X), min(self.n_basis, len(X)), replace=False))
+        most = BASIS_ROWS[self.order] if isinstance(self.n_basis, str) else self.n_basis
+        basis = np.sort(random.choice(len(X), min(most, len(X)), replace=False))
         return Alternation(AnovaKernel.of(X, basis, self.order), X, y, basis, alpha)
 
     def _check_parameters(self) -> None:
         if self.order not in (1, 2):
             raise ValueError(f"order={self.order!r}: components are of one feature (1) or up to two (2)")
-        if self.n_basis < 1 or self.n_turns < 1:
-            raise ValueError(f"n_basis={self.n_basis} and n_turns={self.n_turns} must be 1 or more")
-        given = np.zeros(1) if isinstance(self.budget, str) and self.budget == "auto" else self.budget
-        if isinstance(given, str) or np.size(given) == 0 or not np.all(np.greater_equal(given, 0) & np.isfinite(given)):
-            raise ValueError(f"budget={self.budget!r}: give 'auto', or one or more numbers that are not negative")
+        if self.n_basis != "auto" and (isinstance(self.n_basis, str) or self.n_basis < 1):
+            raise ValueError(f"n_basis={self.n_basis!r}: give 'auto' or 1 row or more")
+        if self.n_turns < 1:
+            raise ValueError(f"n_turns={self.n_turns}: weights are found in 1 turn or more")
+        candidates("budget", self.budget, (), 0)
 
 
 class Fitted(NamedTuple):
@@ -153,9 +151,10 @@ class Alternation:
         self.alpha = ridge.best_alpha() if alpha is None else alpha
         self.first_path = self._weights(Fitted(kernel, equal, *ridge.solve(self.alpha)))
 
-    def budgets(self) -> Floats:
+    def budgets(self) -> list[float]:
         """Values of M, from none to where noise is fitted."""
-        return np.unique(self.first_path.sums_at(np.geomspace(1.0, SMALLEST_PENALTY, N_BUDGETS)))
+        sums = self.first_path.sums_at(np.geomspace(1.0, SMALLEST_PENALTY, N_BUDGETS))
+        return [float(M) for M in np.unique(sums)]
 
     def fit(self, M: float, n_turns: int) -> Fitted:
         found = self.smooth(self.first_path.weights(M))
@@ -175,72 +174,3 @@ class Alternation:
         target = self.y - fitted.b
         target[self.basis] -= self.alpha / 2 * fitted.c
         return GarrotePath.of(self.kernel.components(self.X, fitted.c), target)
-
-
-class Ridge(NamedTuple):
-    """min |y - b - H c|^2 + alpha c'Q c for any alpha, in coordinates where both matrices are diagonal."""
-
-    T: Floats  # (m, r): c = T a
-    l: Floats  # (r,): the penalty of a is alpha, its squares weigh l
-    target: Floats  # (r,)
-    H_mean: Floats  # (m,)
-    y: Floats  # (n,)
-
-    @classmethod
-    def of(cls, H: Floats, basis: Rows, y: Floats) -> Ridge:
-        size, U = np.linalg.eigh((H[basis] + H[basis].T) / 2)
-        keep = size > max(NEGLIGIBLE * size[-1], 0.0)
-        W = U[:, keep] / np.sqrt(size[keep])
-        H_mean = H.mean(axis=0)
-        Z = (H - H_mean) @ W
-        l, V = np.linalg.eigh(Z.T @ Z)
-        return cls(W @ V, np.maximum(l, 0.0), V.T @ (Z.T @ (y - y.mean())), H_mean, y)
-
-    def solve(self, alpha: float) -> tuple[Floats, float]:
-        """c and b"""
-        c = self.T @ (self.target / (self.l + alpha))
-        return c, float(self.y.mean() - self.H_mean @ c)
-
-    def best_alpha(self) -> float:
-        """By generalised cross-validation."""
-        alphas = ALPHAS * self.l.max(initial=0.0)
-        return float(min(alphas, key=self.generalised_error)) if alphas[0] > 0 else 1.0
-
-    def generalised_error(self, alpha: float) -> float:
-        """|y - f|^2 / n over (1 - degrees of freedom / n)^2, both as sums of what is left: nothing cancels."""
-        n, left = len(self.y), alpha / (self.l + alpha)
-        within = np.divide(self.target**2, self.l, out=np.zeros_like(self.l), where=self.l > 0)
-        squares = within @ left**2 + max(n * self.y.var() - within.sum(), 0.0)
-        freedom = n - 1 - len(left) + left.sum()
-        return float(n * squares / freedom**2) if freedom > 0 else np.inf
-
-
-class GarrotePath(NamedTuple):
-    """Weights theta >= 0 with which G theta is nearest to the target, for every sum M of them."""
-
-    penalties: Floats  # (k,), falling
-    corners: Floats  # (k, p): theta at the corners of the path, straight between them
-
-    @classmethod
-    def of(cls, G: Floats, target: Floats) -> GarrotePath:
-        largest = float((G.T @ target).max(initial=0.0)) / len(G)
-        if largest <= 0:
-            return cls(np.zeros(1), np.zeros((1, G.shape[1])))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # of twins it leaves one out, and says so
-            limits = {"alpha_min": SMALLEST_PENALTY * largest, "max_iter": 2 * sum(G.shape)}
-            penalties, _, corners = lars_path(G, target, method="lasso", positive=True, **limits)
-        return cls(penalties, corners.T)
-
-    def sums_at(self, share: Floats) -> Floats:
-        """M where the penalty is this share of the largest."""
-        return np.interp(-share * self.penalties[0], -self.penalties, self.corners.sum(axis=1))
-
-    def weights(self, M: float) -> Floats:
-        """theta (p,) with sum M, or the last of the path if that is less."""
-        sums = self.corners.sum(axis=1)
-        after = min(int(np.searchsorted(sums, M)), len(sums) - 1)
-        before = max(after - 1, 0)
-        step = sums[after] - sums[before]
-        t = min((M - sums[before]) / step, 1.0) if step > 0 else 1.0
-        return (1 - t) * self.corners[before] + t * self.corners[after]

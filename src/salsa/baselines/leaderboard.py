@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Quick ones of every kind that need no other package
-FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "random-forest", "hist-gbrt")
+FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "hist-gbrt")
 COLUMNS = ("method", "mse", "mse_se", "r2", "fit_seconds", "predict_seconds", "status")
 WIDE_RANGE = 20.0  # of errors, from which on they are drawn by their logarithms
 

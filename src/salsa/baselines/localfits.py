@@ -28,11 +28,16 @@ Designs = Callable[[], Iterable[tuple[slice, Floats]]]
 
 @dataclass(frozen=True, eq=False)
 class LocalFits:
-    """Rows, features in units of their bandwidths, and the polynomials that are fitted to them around queries."""
+    """Rows, features in units of their bandwidths, and the polynomials that are fitted to them around queries.
+
+    With c times these bandwidths, polynomials are in u = (z - x) / min(c, spread): where a bandwidth is wider than the
+    data, terms in (z - x) / c would all be as small as the ridge.
+    """
 
     Z: Floats  # (n, D)
     Y: Floats  # (n, q)
     log_weight: Floats | None  # (n,); None: equal
+    spread: Floats  # (D,), of Z: where |u| is about 1 for all data; infinite for a constant feature
     degree: int
     ridge: float
 
@@ -84,21 +89,23 @@ class LocalFits:
         nearest = log_w.max(axis=1)
         extreme = np.abs(nearest) > SAFE_EXPONENT
         log_w[extreme] -= nearest[extreme, None]
-        shared = self._shares_moments(x / c)
+        unit = np.minimum(c, self.spread)
+        shared = self._shares_moments(x / unit)
         if shared.all():
-            return self._from_moments(x, c, np.exp(log_w, out=log_w), designs)
+            return self._from_moments(x, unit, np.exp(log_w, out=log_w), designs)
         out = np.empty((len(x), self.Y.shape[1]))
         if shared.any():
-            out[shared] = self._from_moments(x[shared], c, np.exp(log_w[shared]), designs)
+            out[shared] = self._from_moments(x[shared], unit, np.exp(log_w[shared]), designs)
         for i in np.flatnonzero(~shared):
-            out[i] = self._alone(x[i], c, log_w[i])
+            out[i] = self._alone(x[i], unit, log_w[i])
         return out
 
     def _shares_moments(self, x: Floats) -> NDArray[np.bool_]:
         """Whether rounding in moments about the common centre, of size |x|^(2 degree), stays well below the ridge."""
-        reach = np.abs(x).max(axis=1) + 3.0  # a Gaussian leaves little beyond three bandwidths
-        digits: Floats = 2 * self.degree * np.log(reach) + log(SAFETY * np.finfo(float).eps)
-        return (digits <= log(self.ridge)) & self._may_share
+        reach = np.abs(x).max(axis=1) + 3.0  # there is little beyond three bandwidths, or standard deviations
+        digits = 2 * self.degree * np.log(reach) + log(SAFETY * np.finfo(float).eps)
+        safe: NDArray[np.bool_] = digits <= log(self.ridge)
+        return safe & self._may_share
 
     def _designs(self) -> Designs:
         """Some rows, and (M + q T, rows) values there: monomials of twice the degree, and those of the fits times Y.
@@ -119,7 +126,7 @@ class LocalFits:
         kept = [design(parts[0])]
         return lambda: kept
 
-    def _from_moments(self, x: Floats, c: float, W: Floats, designs: Designs) -> Floats:
+    def _from_moments(self, x: Floats, unit: Floats, W: Floats, designs: Designs) -> Floats:
         """(m, q) at queries x (m, D) with weights W (m, n): normal equations from one product, then recentred."""
         (m, D), q = x.shape, self.Y.shape[1]
         terms, pairs = monomials(D, self.degree), monomials(D, 2 * self.degree)
@@ -128,8 +135,8 @@ class LocalFits:
         for rows, design in designs():
             moments += design @ W[:, rows].T
         G, b = moments[:M], moments[M:].reshape(q, T, m).transpose(1, 0, 2)
-        pairs.recentre(G, x, c)
-        terms.recentre(b, x, c)
+        pairs.recentre(G, x, unit)
+        terms.recentre(b, x, unit)
         return self._constants(np.take(G.T, products(D, self.degree), axis=1), np.moveaxis(b, 2, 0))
 
     def _constants(self, G: Floats, b: Floats) -> Floats:
@@ -146,13 +153,14 @@ class LocalFits:
         second = np.linalg.solve(G, penalty[:, :, None] * first)
         theta, v = first[..., :-1], first[..., -1]
         constants: Floats = theta[:, 0] + np.einsum("mt,mtq->mq", penalty * v, theta + second[..., :-1])
-        return constants + np.einsum("mt,mtq->mq", penalty * second[..., -1], second[..., :-1])
+        constants += np.einsum("mt,mtq->mq", penalty * second[..., -1], second[..., :-1])
+        return constants
 
-    def _alone(self, x: Floats, c: float, log_w: Floats) -> Floats:
+    def _alone(self, x: Floats, unit: Floats, log_w: Floats) -> Floats:
         """(q,) at one query x (D,), from the rows that count, in coordinates about it."""
         log_w = log_w - log_w.max()
         near = log_w > log(NEGLIGIBLE * self.ridge)
-        u, t, Y = (self.Z[near] - x) / c, np.exp(log_w[near] / 2)[:, None], self.Y[near]
+        u, t, Y = (self.Z[near] - x) / unit, np.exp(log_w[near] / 2)[:, None], self.Y[near]
         return self._by_rows(u, t, t * Y) if len(u) < self.n_terms else self._by_terms(u, t, t * Y)
 
     def _by_terms(self, u: Floats, t: Floats, residual: Floats) -> Floats:

@@ -37,16 +37,16 @@ FARTHEST = 8  # powers of ten, bandwidths from the centre: queries beyond are an
 class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
     """At every query x, a polynomial fitted to the rows near x by weighted least squares; the prediction is its value.
 
-    It has all terms of total degree <= degree in u = (x_i - x) / h, and the weight of row i is exp(-|u|^2 / 2). Degree
-    0 is the Nadaraya-Watson estimator, 1 locally linear and 2 locally quadratic regression.
+    It has all terms up to a total degree in x_i - x, and row i has the weight exp(-sum_j ((x_ij - x_j) / h_j)^2 / 2).
+    Degree 0 is the Nadaraya-Watson estimator, 1 locally linear and 2 locally quadratic regression.
 
     Parameters
     ----------
     degree : int, default=1
         Total degree of the polynomials, C(n_features + degree, degree) terms.
     bandwidth : "auto", float or array of shape (n_features,), default="auto"
-        h_j = c sd_j n^(-1/(4+D)) with a given c, or with the c that cross-validation finds between 1/32 and 32. An
-        array gives the h_j themselves; infinity leaves a feature out. Constant features are left out.
+        h_j = c sd_j n^(-1/(4+D)), D features, with a given c, or with one from about 1/32 to 32 that cross-validation
+        chooses. An array gives the h_j themselves; infinity leaves a feature out. Constant features are left out.
     ridge : float, default=1e-10
         Penalty on all terms but the constant, relative to the trace of the local normal equations; see Notes.
     cv : int, splitter or iterable, default=5
@@ -66,10 +66,11 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     Notes
     -----
     *Few rows.* Where the rows near x do not determine all terms, being fewer or degenerate, the ridge chooses the
-    smallest polynomial of those that fit: its norm is that of the kernel (1 + u'v)^degree, and the constant is free.
+    smallest polynomial of those that fit. Its norm is that of the kernel (1 + u'v)^degree in units of the bandwidths
+    (of sqrt(D) standard deviations, if these are smaller, so that |u| is about 1 for all data); the constant is free.
     With one row near, the prediction is the value of this row. The ridge is iterated four times: what the rows do
-    determine keeps only the fourth power of its bias, and polynomials of this degree are reproduced to rounding. A
-    larger ridge turns the estimate smoothly into that of degree 0.
+    determine keeps only the fourth power of its bias, and polynomials of this degree are reproduced to about 1e-8.
+    A larger ridge turns the estimate smoothly into that of degree 0.
 
     *Far away.* Weights are relative to that of the nearest row and computed from their logarithms, hence never all
     zero. The trace grows with the distance, so that slopes fade and predictions tend to the values of the nearest rows.
@@ -124,7 +125,7 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         if is_text(self.bandwidth, "auto") and used.sum() > 1:
             random_state = check_random_state(self.random_state)
             c = self._choose_multiple(fits, make_folds(self.cv, X, Y, used, random_state), random_state)
-            fits = replace(fits, Z=fits.Z / c)
+            fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
         self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits
         return self
 
@@ -135,7 +136,8 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         with np.errstate(over="ignore"):
             x = (X - self._centre) / self.bandwidth_
         limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers are far from those beyond float64
-        values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limit, limit))[0]
+        limits = limit * np.minimum(1.0, self._fits.spread)
+        values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
         return values[:, 0] if self._flat else values
 
     def _bandwidth_unit(self, X: Floats, weight: Floats) -> Floats:
@@ -156,8 +158,10 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         if (widest := np.ptp(Z, axis=0).max()) > LARGEST_RANGE:
             limit = f"the limit is {LARGEST_RANGE:.0e}: give larger bandwidths, or leave out distant rows"
             raise ValueError(f"bandwidth={self.bandwidth!r}: a feature ranges over {widest:.1e} bandwidths, {limit}")
+        spread = np.sqrt(X.shape[1] * (share @ Z**2))
+        spread[spread == 0] = np.inf
         log_weight = np.log(weight) if np.ptp(weight) else None
-        return LocalFits(Z, Y - self._offset, log_weight, int(self.degree), float(self.ridge))
+        return LocalFits(Z, Y - self._offset, log_weight, spread, int(self.degree), float(self.ridge))
 
     def _choose_multiple(self, fits: LocalFits, folds: list[Fold], random_state: RandomState) -> float:
         if len(fits.Z) * (1 - 1 / len(folds)) < fits.n_terms:

@@ -5,8 +5,8 @@
    features that do not pay, and cut the subtree off where the model's estimated error is not larger.
 3. Smooth: the model of a leaf is mixed with those of the nodes above it.
 
-The estimated error of v fitted numbers on n rows is their mean absolute residual times (n + v) / (n - v). A subtree has
-as many as the models of its leaves, and one for each of its splits.
+The estimated error of v fitted numbers on n rows is their mean absolute residual times (n + c v) / (n - v), c = 1 as
+published. A subtree has the numbers of its leaves' models, and one for each of its splits.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Nodes of fewer rows are not split.
     min_spread : float, default=0.05
         Nor those whose target spreads less than this share of the standard deviation of all.
+    pruning : float, default=1
+        c: the larger, the more is pruned, and the more features are dropped.
     smoothing : float, default=15
         k: a model counts as much as k rows where it is mixed into the model of the node below; 0 does not smooth.
 
@@ -40,9 +42,12 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_leaves_ : int.
     """
 
-    def __init__(self, min_samples_split: int = 4, min_spread: float = 0.05, smoothing: float = 15.0) -> None:
+    def __init__(
+        self, min_samples_split: int = 4, min_spread: float = 0.05, pruning: float = 1.0, smoothing: float = 15.0
+    ) -> None:
         self.min_samples_split = min_samples_split
         self.min_spread = min_spread
+        self.pruning = pruning
         self.smoothing = smoothing
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -50,7 +55,7 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = y.astype(np.float64)
         nodes = grow(X, y, self.min_samples_split, self.min_spread * float(y.std()))
-        prune(nodes, X, y)
+        prune(nodes, X, y, self.pruning)
         self.tree_ = smoothed(nodes, self.smoothing)
         self.n_leaves_ = int(np.sum(self.tree_.feature < 0))
         return self
@@ -67,7 +72,7 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self.min_samples_split < 2 * SMALLEST_CHILD:
             limit = f"at least {2 * SMALLEST_CHILD}: either side of a split has {SMALLEST_CHILD} rows"
             raise ValueError(f"min_samples_split={self.min_samples_split!r} must be {limit}")
-        for name in ("min_spread", "smoothing"):
+        for name in ("min_spread", "pruning", "smoothing"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise ValueError(f"{name}={value!r} must be a number that is not negative")

@@ -34,10 +34,9 @@ class Estimate(NamedTuple):
     v: int
     n: int
 
-    @property
-    def error(self) -> float:
-        """What to expect on new rows: mean absolute residual times (n + v) / (n - v)."""
-        return self.residual / self.n * (self.n + self.v) / max(self.n - self.v, 1)  # a single row has no residual
+    def error(self, c: float) -> float:
+        """What to expect on new rows: mean absolute residual times (n + c v) / (n - v)."""
+        return self.residual / self.n * (self.n + c * self.v) / max(self.n - self.v, 1)  # a single row has no residual
 
     def beside(self, other: Estimate) -> Estimate:
         """Of two subtrees below one split, whose place is one more fitted number."""
@@ -133,19 +132,19 @@ def grow(X: Floats, y: Floats, min_rows: int, min_spread: float) -> list[Node]:
     return nodes
 
 
-def prune(nodes: list[Node], X: Floats, y: Floats) -> None:
+def prune(nodes: list[Node], X: Floats, y: Floats, c: float) -> None:
     """Models for all nodes, and leaves in place of subtrees that do not promise a smaller error."""
     for node in reversed(nodes):
         if node.split is not None:
             left, right = nodes[node.left], nodes[node.right]
             node.features = {node.split.feature} | left.features | right.features
             node.estimate = left.estimate.beside(right.estimate)
-        node.model = linear_model(X[node.rows], y[node.rows], sorted(node.features))
-        if node.split is None or node.model.estimate.error <= node.estimate.error:
+        node.model = linear_model(X[node.rows], y[node.rows], sorted(node.features), c)
+        if node.split is None or node.model.estimate.error(c) <= node.estimate.error(c):
             node.split, node.estimate = None, node.model.estimate
 
 
-def linear_model(X: Floats, y: Floats, features: list[int]) -> Linear:
+def linear_model(X: Floats, y: Floats, features: list[int], c: float) -> Linear:
     """Least squares in some features, without those whose removal lowers the estimated error.
 
     The next to go is the one that costs least in squares, b_j^2 / ((X'X)^-1)_jj.
@@ -157,7 +156,7 @@ def linear_model(X: Floats, y: Floats, features: list[int]) -> Linear:
     while len(kept):
         fewer = np.delete(kept, np.argmin(price))
         b_fewer, price, estimate_fewer = _least_squares(Z[:, fewer], t)
-        if estimate_fewer.error > estimate.error:
+        if estimate_fewer.error(c) > estimate.error(c):
             break
         kept, b, estimate = fewer, b_fewer, estimate_fewer
     vector = np.zeros(X.shape[1] + 1)

@@ -35,14 +35,14 @@ class Monomials:
             previous = out[start:end]
         return out
 
-    def recentre(self, moments: Floats, x: Floats, c: float) -> None:
-        """sum_i w_i z_i^a -> sum_i w_i ((z_i - x) / c)^a in place.
+    def recentre(self, moments: Floats, x: Floats, unit: Floats) -> None:
+        """sum_i w_i z_i^a -> sum_i w_i ((z_i - x) / unit)^a in place, unit (D,).
 
         moments (T, ..., m) and x (m, D): each x has weights of its own.
         """
         for j, rows, lower in self._steps:
             moments[rows] -= x[:, j] * moments[lower]
-        scale = c ** -self.exponents.sum(axis=1).astype(float)
+        scale = np.exp(-self.exponents @ np.log(unit))
         moments *= scale.reshape(-1, *[1] * (moments.ndim - 1))
 
     @cached_property

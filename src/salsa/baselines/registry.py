@@ -14,17 +14,17 @@ from salsa.baselines.tuning import Grid, tuned
 # squared distances are means over standardised features, about 2 for two rows at random; for C, epsilon and alpha the
 # target is standardised.
 GAMMAS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
-KERNEL_RIDGE = {"alpha": (1e-4, 1e-3, 1e-2, 1e-1, 1.0), "gamma": GAMMAS}
+KERNEL_RIDGE = {"alpha": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), "gamma": GAMMAS}
 NEIGHBOURS = {"n_neighbors": (1, 2, 3, 5, 8, 12, 20), "weights": ("uniform", "distance")}
 EPSILON_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "epsilon": (0.01, 0.1)}
 NU_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "nu": (0.3, 0.6)}
 TREE = {"min_samples_leaf": (1, 2, 4, 8, 16, 32)}
 GBRT = {"max_depth": (1, 2, 4), "n_estimators": (100, 400)}  # at the package's learning rate, 0.1
 RBF = {"kernel": ("linear", "multiquadric"), "smoothing": (1e-6, 1e-3, 1e-1, 1.0, 10.0)}
-M5 = {"min_samples_split": (4, 16, 64), "smoothing": (0.0, 15.0)}
+M5 = {"pruning": (1.0, 2.0, 4.0), "smoothing": (0.0, 15.0)}
 MARS = {"max_degree": (1, 2, 3)}  # the number of terms is chosen by its own generalised cross-validation
 # Boosting: few slow steps or many, small trees or large ones; the rest as the packages recommend.
-FOREST = {"max_features": (0.33, 1.0), "min_samples_leaf": (1, 5)}
+FOREST = {"max_features": (0.33, 1.0)}
 HIST_GBRT = {"max_leaf_nodes": (7, 31), "max_iter": (100, 400), "min_samples_leaf": (5, 20)}
 LIGHTGBM = {"num_leaves": (7, 31), "n_estimators": (100, 400), "min_child_samples": (5, 20)}
 XGBOOST = {"max_depth": (3, 6), "n_estimators": (100, 400), "min_child_weight": (1, 5)}

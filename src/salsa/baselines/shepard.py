@@ -37,7 +37,7 @@ class Rows(NamedTuple):
     def distinct(self) -> Rows:
         """Every place once, with the mean of its targets and the sum of its weights."""
         Z, place = np.unique(self.Z, axis=0, return_inverse=True)
-        weight = np.bincount(place.ravel(), weights=self.weight)
+        weight: Floats = np.bincount(place.ravel(), weights=self.weight).astype(np.float64)
         sums = [np.bincount(place.ravel(), weights=self.weight * y) for y in self.Y.T]
         return Rows(Z, np.column_stack(sums) / weight[:, None], weight)
 
@@ -109,7 +109,7 @@ class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         with np.errstate(over="ignore"):
             x = np.clip(X / self._size, -FARTHEST, FARTHEST)
-        values = self._rows.predict(x, [self.power_])[0]
+        values: Floats = self._rows.predict(x, [self.power_])[0]
         return values[:, 0] if self._flat else values
 
 
@@ -118,7 +118,7 @@ def _candidates(power: Any) -> list[float]:
     powers = np.array([] if isinstance(given, str) else given, dtype=np.float64)
     if powers.ndim != 1 or len(powers) == 0 or not ((powers > 0) & (powers < np.inf)).all():
         raise ValueError(f"power={power!r} must be 'auto', or one or several positive finite numbers")
-    return powers.tolist()
+    return [float(value) for value in powers]
 
 
 def _held_out_errors(rows: Rows, folds: list[Fold], powers: list[float]) -> dict[float, float]:

@@ -1,4 +1,4 @@
-"""Cubic splines of single features in coordinates where smoothing is shrinking, and cross-validation over a path.
+"""Cubic splines of single features in coordinates where smoothing is shrinking; candidates and their held-out errors.
 
 The functions of a feature are ordered from the straight line to the roughest. On the training rows they have mean 0,
 variance 1 and no correlation, and f = sum_k b_k phi_k has roughness int f''^2 = sum_k b_k^2 / mu_k. So the smoothing
@@ -7,8 +7,10 @@ spline of y is b_k = mu_k / (mu_k + penalty) <phi_k, y>: the decomposition is ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,11 +149,21 @@ class AdditiveBasis:
     def of(cls, X: Floats, n_knots: int) -> AdditiveBasis:
         features = [SplineBasis.of(x, n_knots) for x in X.T]
         ends = np.cumsum([0, *(len(feature.mu) for feature in features)])
-        return cls(features, [slice(int(a), int(b)) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+        return cls(features, [slice(int(a), int(b)) for a, b in pairwise(ends)])
 
     def __call__(self, X: Floats) -> Floats:
         """(n, p)"""
         return np.column_stack([feature(x) for feature, x in zip(self.features, X.T, strict=True)])
+
+
+def candidates(name: str, given: Any, automatic: Sequence[float], least: float) -> list[float]:
+    """The values of a parameter that is "auto", a number or a sequence of numbers."""
+    if isinstance(given, str) and given == "auto":
+        return list(automatic)
+    values: Any = [given] if isinstance(given, Real) else given
+    if isinstance(values, str) or len(values) == 0 or not all(least <= value < np.inf for value in values):
+        raise ValueError(f"{name}={given!r}: give 'auto', or one or more numbers of at least {least}")
+    return [float(value) for value in values]
 
 
 def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None) -> Iterator[tuple[Rows, Rows]]:

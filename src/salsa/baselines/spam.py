@@ -1,6 +1,6 @@
 """SpAM, sparse additive models: back-fitting in which curves are pulled towards zero and stay there if they are small.
 
-Every curve f_j is smoothed on what the others leave, P_j = S_j (y - sum_{k != j} f_k), and its size is reduced by alpha:
+Every curve f_j is smoothed on what the others leave, P_j = S_j (y - sum_{k != j} f_k), and its size reduced by alpha:
 f_j = max(0, 1 - alpha / |P_j|) P_j with |f|^2 the mean square over rows. Smoothers are projections on splines of a few
 functions, of mean square 1 and uncorrelated: then this is descent on a convex problem, the group lasso
 
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from numbers import Real
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -21,12 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from salsa.baselines.smoothing import AdditiveBasis, held_out_errors, standardise
+from salsa.baselines.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
 from salsa.kernels import Floats
 
 FUNCTIONS = (3, 6, 10)
 N_ALPHAS, SMALLEST_ALPHA = 40, 1e-3  # the grid, from the alpha that leaves only the mean down to this share of it
-ROUGH = 1e-4  # tolerance while candidates are compared
+ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and the most rounds while candidates are compared
 
 
 class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -52,7 +51,8 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     alpha_, n_functions_ : the chosen ones.
     sizes_ : array of shape (n_features,), root mean square of every curve in units of y; 0 for a feature without.
-    cv_errors_ : array of shape (n_functions, alphas), mean squared errors; None if there was one candidate only.
+    cv_errors_ : array of shape (n_functions, alphas), mean squared errors as shares of the variance of y; None if there
+        was one candidate only.
     n_iter_ : rounds of the final fit.
     """
 
@@ -88,7 +88,7 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         best, self.cv_errors_ = 0, None
         if len(counts) * len(alphas) > 1:
             errors = held_out_errors(lambda *rows: self._path(counts, alphas, *rows), X, z, self.cv, self.random_state)
-            best, self.cv_errors_ = int(np.argmin(errors)), errors.reshape(len(counts), -1) * self._scale**2
+            best, self.cv_errors_ = int(np.argmin(errors)), errors.reshape(len(counts), -1)
         chosen, at = divmod(best, len(alphas))
         self.alpha_, self.n_functions_, self._basis = alphas[at], counts[chosen], bases[chosen]
         self._coef, self.n_iter_, change = lassos[chosen].solve(self.alpha_, tol=self.tol, max_iter=self.max_iter)
@@ -106,31 +106,26 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._mean + self._scale * (self._basis(X) @ self._coef)
 
     def _counts(self) -> list[int]:
-        given = FUNCTIONS if isinstance(self.n_functions, str) and self.n_functions == "auto" else self.n_functions
-        if isinstance(given, Real):
-            given = [given]
-        if isinstance(given, str) or len(given) == 0 or not all(count >= 1 and count == int(count) for count in given):
-            raise ValueError(f"n_functions={self.n_functions!r}: give 'auto', or 1 (a straight line) or more functions")
-        return [int(count) for count in given]
+        counts = candidates("n_functions", self.n_functions, FUNCTIONS, 1)
+        if any(count % 1 for count in counts):
+            raise ValueError(f"n_functions={self.n_functions!r}: functions are counted in whole numbers")
+        return [int(count) for count in counts]
 
     def _alphas(self, largest: float) -> list[float]:
         """In falling order, so that every fit can start from the one before."""
-        if isinstance(self.alpha, str) and self.alpha == "auto":
-            return [float(alpha) for alpha in largest * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)]
-        given = [self.alpha] if isinstance(self.alpha, Real) else self.alpha
-        if isinstance(given, str) or len(given) == 0 or not all(0 <= alpha < np.inf for alpha in given):
-            raise ValueError(f"alpha={self.alpha!r}: give 'auto', or one or more numbers that are not negative")
-        return sorted((float(alpha) for alpha in given), reverse=True)
+        automatic = [float(alpha) for alpha in largest * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)]
+        return sorted(candidates("alpha", self.alpha, automatic, 0), reverse=True)
 
     def _path(self, counts: list[int], alphas: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
         """Predictions (m, counts x alphas)"""
         mean, found = y.mean(), []
         for count in counts:
             basis = AdditiveBasis.of(X, count + 1)
-            lasso, coefs = GroupLasso.of(basis, X, y - mean), [None]
+            lasso, coef, coefs = GroupLasso.of(basis, X, y - mean), None, []
             for alpha in alphas:
-                coefs.append(lasso.solve(alpha, coefs[-1], tol=max(ROUGH, self.tol), max_iter=self.max_iter).coef)
-            found.append(mean + basis(new) @ np.column_stack(coefs[1:]))
+                coef = lasso.solve(alpha, coef, tol=max(ROUGH, self.tol), max_iter=min(FEW_ROUNDS, self.max_iter)).coef
+                coefs.append(coef)
+            found.append(mean + basis(new) @ np.column_stack(coefs))
         return np.column_stack(found)
 
 
@@ -175,8 +170,8 @@ class GroupLasso(NamedTuple):
         largest = 0.0
         for block in blocks:
             P = r[block] + b[block]
-            size = np.linalg.norm(P)
-            step = (max(0.0, 1.0 - alpha / size) if size > 0 else 0.0) * P - b[block]
+            size = float(np.linalg.norm(P))
+            step = (1.0 - alpha / size) * P - b[block] if size > alpha else -b[block]
             change = float(np.linalg.norm(step))
             if change > 0:
                 b[block] += step

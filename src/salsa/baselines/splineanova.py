@@ -2,14 +2,16 @@
 
     k(s, t) = k1(s) k1(t) + k2(s) k2(t) - k4(|s - t|)
 
-with scaled Bernoulli polynomials k1, k2, k4; a pair's kernel is the product of its two.
+with scaled Bernoulli polynomials k1, k2, k4; a pair's kernel is the product of its two. And the ridge regression that
+fits functions of such a kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
 from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,9 @@ from salsa.baselines.smoothing import Rows, to_unit
 from salsa.kernels import Floats
 
 BLOCK = 2**21  # numbers held at a time
+ALPHAS = np.geomspace(1e-8, 1.0, 65)  # candidates for alpha in units of the largest eigenvalue
+ALMOST = 1.01
+NEGLIGIBLE = 1e-10  # eigenvalue of the basis rows' kernel matrix, relative to the largest, that is left out
 
 
 def spline_kernel(s: Floats, t: Floats) -> Floats:
@@ -95,3 +100,44 @@ class AnovaKernel:
         step = max(1, BLOCK // max(V.size, 1))
         for start in range(0, len(U), step):
             yield spline_kernel(U[start : start + step, :, None], V) * (high > low)[:, None]
+
+
+class Ridge(NamedTuple):
+    """min |y - b - H c|^2 + alpha c'Q c for any alpha, in coordinates where both matrices are diagonal."""
+
+    T: Floats  # (m, r): c = T a
+    values: Floats  # (r,): the penalty of a is alpha, its squares weigh these
+    target: Floats  # (r,)
+    H_mean: Floats  # (m,)
+    y: Floats  # (n,)
+
+    @classmethod
+    def of(cls, H: Floats, basis: Rows, y: Floats) -> Ridge:
+        size, U = np.linalg.eigh((H[basis] + H[basis].T) / 2)
+        keep = size > max(NEGLIGIBLE * size[-1], 0.0)
+        W = U[:, keep] / np.sqrt(size[keep])
+        H_mean = H.mean(axis=0)
+        Z = (H - H_mean) @ W
+        values, V = np.linalg.eigh(Z.T @ Z)
+        return cls(W @ V, np.maximum(values, 0.0), V.T @ (Z.T @ (y - y.mean())), H_mean, y)
+
+    def solve(self, alpha: float) -> tuple[Floats, float]:
+        """c and b"""
+        c = self.T @ (self.target / (self.values + alpha))
+        return c, float(self.y.mean() - self.H_mean @ c)
+
+    def best_alpha(self) -> float:
+        """The largest that is almost best by generalised cross-validation, whose curve is flat below if n is small."""
+        alphas = ALPHAS * self.values.max(initial=0.0)
+        if alphas[0] == 0:
+            return 1.0
+        errors = np.array([self.generalised_error(alpha) for alpha in alphas])
+        return float(alphas[np.flatnonzero(errors <= ALMOST * errors.min())[-1]])
+
+    def generalised_error(self, alpha: float) -> float:
+        """|y - f|^2 / n over (1 - degrees of freedom / n)^2, both as sums of what is left: nothing cancels."""
+        n, left = len(self.y), alpha / (self.values + alpha)
+        within = np.divide(self.target**2, self.values, out=np.zeros_like(self.values), where=self.values > 0)
+        squares = within @ left**2 + max(n * self.y.var() - within.sum(), 0.0)
+        freedom = n - 1 - len(left) + left.sum()
+        return float(n * squares / freedom**2) if freedom > 0 else np.inf

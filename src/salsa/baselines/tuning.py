@@ -26,12 +26,16 @@ def five_folds() -> KFold:
 
 def tuned(estimator: Any, grid: Grid) -> GridSearchCV:
     """The estimator with the values of the grid, named as the method names them, that predict held-out rows best."""
-    prefix = next(
-        p for p in ("", "model__", "regressor__model__") if f"{p}{next(iter(grid))}" in estimator.get_params()
-    )
-    values = {f"{prefix}{name}": list(choices) for name, choices in grid.items()}
+    values = {f"{_place(estimator)}{name}": list(choices) for name, choices in grid.items()}
     # A failure is to tell its reason; scikit-learn would go on and only say how many fits failed.
     return GridSearchCV(estimator, values, scoring="neg_mean_squared_error", cv=five_folds(), error_score="raise")
+
+
+def _place(estimator: Any) -> str:
+    """Where the method itself stands, as scikit-learn writes it."""
+    if isinstance(estimator, TransformedTargetRegressor):
+        return f"regressor__{_place(estimator.regressor)}"
+    return "model__" if isinstance(estimator, Pipeline) else ""
 
 
 def scaled(estimator: Any) -> Pipeline:
@@ -55,8 +59,8 @@ def named(estimator: Any) -> Pipeline:
 
 
 def per_feature(X: Floats) -> Floats:
-    scaled: Floats = X / np.sqrt(X.shape[1])
-    return scaled
+    shrunk: Floats = X / np.sqrt(X.shape[1])
+    return shrunk
 
 
 def as_frame(X: Any) -> pd.DataFrame:

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dgemm
 
-from salsa.expansion import KernelExpansion
 from salsa.kernels import AdditiveKernel, Floats, thread_count
 from salsa.solvers.lowrank import Anchors
 
@@ -36,7 +35,7 @@ DEGREES = {"laplace": 1, "matern32": 3, "matern52": 5}  # of freedom: omega h is
 class RandomFeatures:
     """phi (R,) of a row; C of its D features are in some subset.
 
-    Of a feature that is in a subset: its frequency omega, or for categories a key, and eps; all zero where it is not.
+    A feature has a frequency omega, or for categories a key, in each subset that it is in (0 in the others), and eps.
     """
 
     kernel: AdditiveKernel
@@ -126,10 +125,13 @@ def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState)
     )
 
 
-def represented(features: RandomFeatures, anchors: Anchors, theta: Floats, offset: Floats) -> KernelExpansion:
-    """The expansion on these anchors that equals offset + phi(x)'theta at each of them, and nearly so elsewhere."""
-    values = features.features(anchors.points) @ theta
-    return anchors.expansion(solve_triangular(anchors.L, values, lower=True, check_finite=False), offset)
+def interpolation(features: RandomFeatures, anchors: Anchors) -> Floats:
+    """P (r, R): P' times the anchors' features of x is phi(x) at each of them, and nearly so elsewhere.
+
+    So the function phi(x)'theta is, written on the anchors, that of P theta.
+    """
+    P: Floats = solve_triangular(anchors.L, features.features(anchors.points), lower=True, check_finite=False)
+    return P
 
 
 def draw_subsets(kernel: AdditiveKernel, count: int, random_state: RandomState) -> tuple[Subsets, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
@@ -10,27 +9,19 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from salsa.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
 from salsa.tables.reading import title
-
-MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
-IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
+from salsa.tables.texts import Texts
 
 Level = str | int | float | bool
 
-_DROP = "; --drop {0!r} leaves the column out"
 _KINDS = {  # what infer_dtype says -> what it is here
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"), "number"),
     "string": "text",
     "categorical": "category",
 }
 _DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
-_DATE_TEXT = re.compile(
-    r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
-    r"|\d{4}[-/]\d{1,2}"  # 2026-01
-    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
-)
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
 
 
@@ -42,14 +33,16 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
-def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "") -> pd.Series[float]:
+def numeric(
+    table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False
+) -> pd.Series[float]:
     """A column as float64; ValueError, with advice, at the first value that is missing or not a finite number."""
-    return _floats(table[name], source, advice)
+    return _floats(table[name], source, advice, may_miss)
 
 
-def target_of(table: pd.DataFrame, name: str, source: str) -> pd.Series[float]:
+def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = False) -> pd.Series[float]:
     """The column to predict, as float64."""
-    return numeric(table, name, source, "; only numbers can be predicted")
+    return numeric(table, name, source, "; only numbers can be predicted", may_miss)
 
 
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
@@ -57,10 +50,26 @@ def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[s
 
     ValueError with advice where a column is likely to be none of these: dates, identifiers, numbers with mistakes.
     """
+    X = plain_features(table, names, categories, source)
+    for name in names:
+        if name not in categories and is_text(table[name]):
+            texts = Texts(name)
+            texts.add(table[name])
+            texts.check(source)
+    return X
+
+
+def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
+    """The same without a look at the texts, of which some rows do not tell enough."""
     columns = {
         name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
     }
     return pd.DataFrame(columns, index=table.index)
+
+
+def is_text(column: pd.Series[Any]) -> bool:
+    """Whether it holds text that no type of the file calls categories."""
+    return _KINDS.get(pd.api.types.infer_dtype(column, skipna=True)) == "text"
 
 
 def known_features(
@@ -110,26 +119,21 @@ def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: boo
     missing = column.isna().to_numpy()
     wrong = ~np.isfinite(values.to_numpy()) & ~missing
     if wrong.any():
-        raise _error(column, source, f"has {_value(column, wrong)}, which is not a finite number", advice)
+        problem = f"has {shown_value(column, wrong)}, which is not a finite number"
+        raise column_error(column.name, source, problem, advice)
     if missing.any() and not may_miss:
-        raise _error(column, source, f"has no value in row {_first(column, missing)} ({missing.sum()} missing in all)")
+        raise missing_error(column.name, source, first_row(column, missing), int(missing.sum()))
     return values
 
 
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
-    kind = _kind(column, source, _DROP)
-    if kind == "number":
-        return _floats(column, source, _DROP, may_miss=True)
-    if kind == "text":
-        _check_mistakes(column, source)
-        _check_dates(column, source)
-        _check_identifiers(column, source)
-    return column
+    is_number = _kind(column, source, DROP) == "number"
+    return _floats(column, source, DROP, may_miss=True) if is_number else column
 
 
 def _category(column: pd.Series[Any], source: str) -> pd.Series[Any]:
-    if _kind(column, source, _DROP) == "number":
-        column = _floats(column, source, _DROP, may_miss=True)
+    if _kind(column, source, DROP) == "number":
+        column = _floats(column, source, DROP, may_miss=True)
     return pd.Series(pd.Categorical(column, ordered=False), column.index, name=column.name)
 
 
@@ -137,37 +141,10 @@ def _kind(column: pd.Series[Any], source: str, advice: str) -> str:
     """ "number", "text" or "category" (which a file with types may say); ValueError for anything else."""
     inferred = pd.api.types.infer_dtype(column, skipna=True)
     if inferred in _DATES:
-        raise _dates_error(column, source, advice)
+        raise dates_error(column.name, source, advice)
     if inferred not in _KINDS:
-        raise _error(column, source, "holds neither numbers nor text", advice)
+        raise column_error(column.name, source, "holds neither numbers nor text", advice)
     return _KINDS[inferred]
-
-
-def _check_mistakes(column: pd.Series[Any], source: str) -> None:
-    """Text in a column of numbers is more likely a slip of the pen than a category."""
-    present = column.notna().to_numpy()
-    is_number = np.isfinite(pd.to_numeric(column, errors="coerce").to_numpy(np.float64))
-    values, numbers = int(present.sum()), int(is_number.sum())
-    if MISTAKE_PERCENT * values <= 100 * numbers < 100 * values:
-        problem = f"has {_value(column, present & ~is_number)}, but {numbers} of its {values} values are numbers"
-        rule = f"from {MISTAKE_PERCENT} % on that counts as a mistake"
-        advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
-        raise _error(column, source, f"{problem} ({rule})", advice)
-
-
-def _check_dates(column: pd.Series[Any], source: str) -> None:
-    distinct = column.dropna().unique()
-    if not all(_DATE_TEXT.fullmatch(text) for text in distinct):
-        return
-    if pd.Series(pd.to_datetime(distinct, errors="coerce", format="mixed", utc=True)).notna().all():
-        raise _dates_error(column, source, _DROP)
-
-
-def _check_identifiers(column: pd.Series[Any], source: str) -> None:
-    rows, distinct = column.count(), column.nunique()
-    if rows > IDENTIFIER_ROWS and 2 * distinct > rows:
-        problem = f"has {distinct} different texts in {rows} rows, like names or identifiers"
-        raise _error(column, source, problem, f"{_DROP}, --category {{0!r}} takes them as categories")
 
 
 def _without_words(column: pd.Series[Any]) -> pd.Series[Any]:
@@ -192,25 +169,6 @@ def _known_level(value: Any, levels: frozenset[Level]) -> Any:
     """The value itself, or the number or truth value that it spells; None unless that is a level."""
     spelled = pd.to_numeric(value, errors="coerce") if isinstance(value, str) else None
     return next((level for level in (value, spelled, _BOOLEANS.get(value)) if level in levels), None)
-
-
-def _dates_error(column: pd.Series[Any], source: str, advice: str) -> ValueError:
-    numbers = "turn them into numbers, such as the year, the month or the days since some date"
-    return _error(column, source, f"holds dates, times or durations; {numbers}", advice)
-
-
-def _error(column: pd.Series[Any], source: str, problem: str, advice: str = "") -> ValueError:
-    return ValueError(f"{title(source)}: column {column.name!r} {problem}{advice.format(column.name)}")
-
-
-def _value(column: pd.Series[Any], where: NDArray[np.bool_]) -> str:
-    """The first of these values, and its row."""
-    return f"{str(column[where].iloc[0])!r} in row {_first(column, where)}"
-
-
-def _first(column: pd.Series[Any], where: NDArray[np.bool_]) -> int:
-    """The number of the first of these rows as people count: from 1, after the header."""
-    return int(column.index[where][0]) + 1
 
 
 def _nearest(name: str, names: list[str]) -> str:

@@ -25,18 +25,23 @@ def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFr
 
 
 def read_chunks(
-    source: str, most: int | None, text: Collection[str] | type[str] = (), names: Collection[str] = ()
+    source: str,
+    most: int | None,
+    text: Collection[str] | type[str] = (),
+    names: Collection[str] = (),
+    floats: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """The table in pieces of at most so many rows (None: whole), fewer in wide tables, numbered throughout from 0.
 
     CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
-    as text everywhere, and str means all. Where ``names`` are given and a file can be read by columns, others are left.
+    as text everywhere, and str means all; ``floats`` those to be read as float64. Where ``names`` are given and a file
+    can be read by columns, others are left.
     """
     with _named_errors(source), _opened(source) as (file, format):
         if format.is_arrow:
             pieces = _arrow_pieces(source, format, file, most, names)
         else:
-            pieces = _csv_pieces(format, file, most, text)
+            pieces = _csv_pieces(format, file, most, text if isinstance(text, type) else _dtypes(text, floats))
         for piece in pieces:
             if not isinstance(piece.index, pd.RangeIndex):
                 raise ValueError(f"{title(source)} has rows with more values than its header has names")
@@ -96,10 +101,13 @@ def _fitting_rows(columns: int, most: int) -> int:
     return min(most, max(1, CHUNK_VALUES // max(1, columns)))
 
 
+def _dtypes(text: Collection[str], floats: Collection[str]) -> dict[str, type]:
+    return {**dict.fromkeys(text, str), **dict.fromkeys(floats, float)}
+
+
 def _csv_pieces(
-    format: Format, file: Any, most: int | None, text: Collection[str] | type[str]
+    format: Format, file: Any, most: int | None, dtype: type[str] | dict[str, type]
 ) -> Iterator[pd.DataFrame]:
-    dtype: Any = text if isinstance(text, type) else dict.fromkeys(text, str)
     options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype}
     if most is None:
         yield pd.read_csv(file, **options)

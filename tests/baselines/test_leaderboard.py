@@ -1,0 +1,196 @@
+"""The leaderboard: the same folds for all, honest failures, a time limit that holds, numbers by their formulas."""
+
+import json
+import os
+import signal
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import additive_truth
+from sklearn.base import BaseEstimator
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
+
+from salsa.baselines import compare
+from salsa.baselines.leaderboard import Comparison, standard_error
+
+
+class Sleeper(BaseEstimator):
+    def fit(self, X, y):
+        time.sleep(1000)
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class Raiser(BaseEstimator):
+    def fit(self, X, y):
+        raise RuntimeError("first line\nsecond line")
+
+    def predict(self, X):
+        return np.zeros(len(X))
+
+
+class Crasher(Raiser):
+    def fit(self, X, y):
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+class Forgetful(Raiser):
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), np.nan)
+
+
+class Witness(DummyRegressor):
+    """Writes down the rows that it sees."""
+
+    seen: list = []  # noqa: RUF012
+
+    def fit(self, X, y):
+        self.seen.append(X[:, 0].copy())
+        return super().fit(X, y)
+
+
+def status_of(comparison):
+    return dict(zip(comparison.frame["method"], comparison.frame["status"], strict=True))
+
+
+def test_numbers_are_those_of_scikit_learn():
+    X, y = additive_truth(60, 4)
+    row = compare(X, y, {"ols": LinearRegression()}, cv=4).frame.iloc[0]
+    folds = KFold(4, shuffle=True, random_state=0)
+    errors = -cross_val_score(LinearRegression(), X, y, cv=folds, scoring="neg_mean_squared_error")
+    assert row["mse"] == pytest.approx(errors.mean())
+    assert row["mse_se"] == pytest.approx(errors.std(ddof=1) / 2)
+    assert row["r2"] == pytest.approx(r2_score(y, cross_val_predict(LinearRegression(), X, y, cv=folds)))
+    assert 0 < row["predict_seconds"] < 1
+    assert 0 < row["fit_seconds"] < 1
+
+
+def test_standard_error():
+    assert standard_error([1.0, 3.0]) == pytest.approx(1.0)
+    assert np.isnan(standard_error([1.0]))
+
+
+def test_all_methods_see_the_same_folds():
+    X, y = additive_truth(30, 3)
+    Witness.seen.clear()
+    compare(X, y, {"a": Witness(), "b": Witness()}, cv=3)
+    first, second = Witness.seen[:3], Witness.seen[3:]
+    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert sorted(np.concatenate([np.setdiff1d(X[:, 0], rows) for rows in first])) == sorted(X[:, 0])
+
+
+def test_a_failure_is_a_row_and_does_not_stop_the_others():
+    X, y = additive_truth(60, 3)
+    found = compare(X, y, {"bad": Raiser(), "nan": Forgetful(), "mean": DummyRegressor(), "ols": LinearRegression()})
+    assert list(found.frame["method"]) == ["ols", "mean", "bad", "nan"]
+    assert found.best == "ols"
+    status = status_of(found)
+    assert status["bad"] == "failed: RuntimeError: first line second line"
+    assert status["nan"].startswith("failed: ValueError: 12 of 12 predictions are not finite")
+    assert np.isnan(found.frame["mse"][2:]).all()
+
+
+def test_a_method_that_sleeps_for_ever_is_ended():
+    """And one that crashes, and one that raises; classes of this file reach the other process too."""
+    X, y = additive_truth(40, 3)
+    methods = {"sleeper": Sleeper(), "crasher": Crasher(), "raiser": Raiser(), "ols": LinearRegression()}
+    begin = time.perf_counter()
+    found = compare(X, y, methods, cv=2, time_limit=2, n_jobs=2)
+    assert time.perf_counter() - begin < 60
+    assert status_of(found) == {
+        "ols": "ok",
+        "sleeper": "timed out",
+        "crasher": "failed: its process ended without an answer (SIGSEGV)",
+        "raiser": "failed: RuntimeError: first line second line",
+    }
+    here = compare(X, y, {"ols": LinearRegression()}, cv=2)
+    assert found.frame["mse"].iloc[0] == pytest.approx(here.frame["mse"].iloc[0], rel=1e-12)
+
+
+def test_registered_methods_also_run_apart():
+    X, y = additive_truth(40, 3)
+    here, apart = compare(X, y, ["ridge"], cv=2), compare(X, y, ["ridge"], cv=2, time_limit=60)
+    assert apart.frame["mse"].iloc[0] == pytest.approx(here.frame["mse"].iloc[0], rel=1e-9)
+
+
+def test_a_table_of_categories_and_missing_values_is_for_those_who_can():
+    X, y = additive_truth(100, 3)
+    table = pd.DataFrame(X, columns=["a", "b", "c"])
+    table.loc[::7, "a"] = np.nan
+    table["g"] = pd.Categorical(np.where(X[:, 1] > 0, "u", "v"))
+    status = status_of(compare(table, y, ["salsa-paper", "ridge"], cv=2))
+    assert status["salsa-paper"] == "ok"
+    assert status["ridge"].startswith("failed: ValueError: could not convert string to float")
+    assert "\n" not in status["ridge"]
+
+
+def test_table_text_and_json():
+    X, y = additive_truth(40, 3)
+    found = compare(X, y, {"bad": Raiser(), "ols": LinearRegression()}, cv=2)
+    assert len(found) == 2
+    assert repr(found).splitlines()[1].split()[0] == "ols"
+    assert "<table" in found._repr_html_()
+    rows = json.loads(found.to_json())
+    assert [row["method"] for row in rows] == ["ols", "bad"]
+    assert rows[1]["mse"] is None
+
+
+def test_the_best_is_drawn_on_top_and_wide_ranges_by_logarithms():
+    frame = pd.DataFrame({"method": ["a", "b", "c"], "mse": [0.001, 1.0, np.nan], "mse_se": [0.1, 0.1, np.nan]})
+    ax = Comparison(frame.assign(status=["ok", "ok", "timed out"])).plot()
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["b", "a"]
+    assert ax.get_xscale() == "log"
+    near = frame.assign(mse=[0.9, 1.0, np.nan], status=["ok", "ok", "timed out"])
+    assert Comparison(near).plot().get_xscale() == "linear"
+    with pytest.raises(ValueError, match="no method finished: a timed out; b timed out"):
+        Comparison(frame.assign(status="timed out")).plot()
+
+
+def test_progress_is_told_when_asked_for(capsys):
+    X, y = additive_truth(40, 3)
+    compare(X, y, {"ols": LinearRegression()}, cv=2, verbose=1)
+    assert capsys.readouterr().err.startswith("[salsa] ols: mse ")
+    compare(X, y, {"ols": LinearRegression()}, cv=2)
+    assert capsys.readouterr().err == ""
+
+
+def test_given_splits_are_used():
+    X, y = additive_truth(40, 3)
+    splits = [(np.arange(20), np.arange(20, 40))]
+    row = compare(X, y, {"mean": DummyRegressor()}, cv=splits).frame.iloc[0]
+    assert row["mse"] == pytest.approx(np.mean((y[20:] - y[:20].mean()) ** 2))
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"methods": ["rigde"]}, "did you mean 'ridge'"),
+        ({"methods": []}, "methods: none given"),
+        ({"methods": {"class": LinearRegression}}, "methods: 'class' is not an estimator"),
+        ({"cv": 1}, "at least 2 folds"),
+        ({"cv": 50}, "only 20 rows"),
+        ({"cv": [(np.arange(0), np.arange(5))]}, "every split needs rows"),
+        ({"time_limit": 0}, "time_limit=0 must be"),
+        ({"n_jobs": 0}, "n_jobs=0 must be"),
+    ],
+)
+def test_bad_choices_are_named_before_anything_runs(settings, words):
+    X, y = additive_truth(20, 3)
+    with pytest.raises(ValueError, match=words):
+        compare(X, y, **settings)
+
+
+def test_a_target_that_is_not_there_is_named():
+    X, y = additive_truth(20, 3)
+    y[7] = np.nan
+    with pytest.raises(ValueError, match="y is nan in row 7"):
+        compare(X, y, ["ridge"])

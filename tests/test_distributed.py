@@ -1,0 +1,194 @@
+"""Fits on a Dask cluster of two processes: the model of one machine, also where a worker dies."""
+
+import os
+import pickle
+import signal
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import additive_truth
+from sklearn.base import clone
+
+import salsa
+from salsa import SalsaRegressor, explain
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe")
+distributed = pytest.importorskip("dask.distributed")
+
+from salsa.distributed import DaskSalsaRegressor  # noqa: E402
+
+PARAMETERS = {"relevance": "equal", "order": 2, "random_state": 0, "rank": 60}
+
+
+def test_no_cluster():
+    """First of all: later there is one."""
+    X, y = additive_truth(n=100)
+    with pytest.raises(ValueError, match="no Dask cluster"):
+        DaskSalsaRegressor(rank=20).fit(da.from_array(X, chunks=(50, 6)), y)
+
+
+@pytest.fixture(scope="module")
+def client():
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def known():
+    X, y = additive_truth(n=600)
+    return X, y, SalsaRegressor(**PARAMETERS).fit(X, y)
+
+
+def close(one, other, X):
+    """Sums are added up in another order."""
+    np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-8)
+    np.testing.assert_array_equal(one.expansion_.anchors, other.expansion_.anchors)
+    np.testing.assert_allclose(one.predict_interval(X[:50]), other.predict_interval(X[:50]), atol=1e-6)
+    assert one.alpha_ == other.alpha_
+
+
+class TestFit:
+    def test_arrays_in_any_chunks(self, client, known):
+        X, y, model = known
+        arrays = da.from_array(X, chunks=(170, 4)), da.from_array(y, chunks=99)
+        close(DaskSalsaRegressor(client, **PARAMETERS).fit(*arrays), model, X)
+
+    def test_learned_relevance_and_the_current_client(self, client):
+        X, y = additive_truth(n=600)
+        one = DaskSalsaRegressor(order=2, rank=60, random_state=0).fit(da.from_array(X, chunks=(200, 6)), y)
+        other = SalsaRegressor(order=2, rank=60, random_state=0).fit(X, y)
+        close(one, other, X)
+        assert not one.relevance_[3:].any()
+
+    def test_data_frames_with_categories_missing_values_and_weights(self, client):
+        X, y = additive_truth(n=600)
+        rng = np.random.default_rng(1)
+        table = pd.DataFrame(X, columns=list("abcdef"))
+        table["kind"] = pd.Categorical(rng.choice(["u", "v", "w"], 600))
+        table["word"] = np.where(np.arange(600) < 500, "early", "late")
+        table.loc[rng.random(600) < 0.1, "b"] = np.nan
+        table["y"], table["weight"] = y + (table["kind"] == "u"), rng.integers(0, 3, 600).astype(float)
+        features = [name for name in table if name not in ("y", "weight")]
+        frame = dd.from_pandas(table, npartitions=5)
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(frame[features], frame["y"], frame["weight"])
+        other = SalsaRegressor(**PARAMETERS).fit(table[features], table["y"], table["weight"])
+        close(one, other, table[features])
+        assert one.columns_ == other.columns_
+        np.testing.assert_array_equal(one.feature_names_in_, features)
+        np.testing.assert_allclose(one.predict(frame[features]).compute(), one.predict(table[features]))
+        assert one.score(frame[features], frame["y"]) == pytest.approx(one.score(table[features], table["y"]))
+
+    def test_parquet_files(self, client, known, tmp_path):
+        """Dask merges small files where few columns are read, unless it is told not to."""
+        X, y, model = known
+        table = pd.DataFrame(X, columns=list("abcdef")).assign(y=y)
+        for number, rows in enumerate(np.array_split(np.arange(600), 4)):
+            table.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
+        frame = dd.read_parquet(tmp_path)
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(frame.drop(columns="y"), frame["y"])
+        np.testing.assert_allclose(one.predict(table[list("abcdef")]), model.predict(X), atol=1e-8)
+        np.testing.assert_allclose(one.predict(frame.drop(columns="y")).compute(), model.predict(X), atol=1e-8)
+
+    def test_empty_partitions_and_more_partitions_than_counted_rows(self, client, known, monkeypatch):
+        X, y, model = known
+        frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")).assign(y=y, keep=True), npartitions=30)
+        frame = frame[frame["keep"] & (frame["a"] == frame["a"])]
+        empty = frame[frame["a"] > 1e9]
+        both = dd.concat([empty, frame])
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(both[list("abcdef")], both["y"])
+        np.testing.assert_allclose(one.predict(pd.DataFrame(X, columns=list("abcdef"))), model.predict(X), atol=1e-8)
+        monkeypatch.setattr("salsa.blockwise.SCORE_ROWS", 12)  # every 50th row, of partitions of 20
+        some = DaskSalsaRegressor(client, **PARAMETERS).fit(frame[list("abcdef")], frame["y"])
+        assert some._cvplus[0].below[0, :, -1].sum() == pytest.approx(600)
+
+    def test_few_rows_and_solvers_that_need_them_all_are_fitted_here(self, client):
+        X, y = additive_truth(n=200)
+        one = DaskSalsaRegressor(client, order=2, relevance="equal", random_state=0).fit(da.from_array(X, (50, 6)), y)
+        other = SalsaRegressor(order=2, relevance="equal", random_state=0).fit(X, y)
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+    def test_several_outputs(self, client, known):
+        X, y, model = known
+        Y = da.from_array(np.column_stack([y, -y]), chunks=(100, 1))
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(da.from_array(X, chunks=(200, 6)), Y)
+        lazy = one.predict(da.from_array(X, chunks=(200, 6)))
+        assert lazy.shape == (600, 2)
+        np.testing.assert_allclose(lazy.compute(), np.column_stack([model.predict(X), -model.predict(X)]), atol=1e-6)
+
+    def test_other_tables_are_fitted_here(self, known):
+        X, y, model = known
+        np.testing.assert_array_equal(DaskSalsaRegressor(**PARAMETERS).fit(X, y).predict(X), model.predict(X))
+
+
+def dies_when_read(X, folder, reading):
+    """The rows; the process that reads them for this time dies, once."""
+    with open(f"{folder}/readings", "ab") as log:
+        log.write(b"x")
+    if os.path.getsize(f"{folder}/readings") == reading and not os.path.exists(f"{folder}/died"):
+        with open(f"{folder}/died", "w"):
+            os.kill(os.getpid(), signal.SIGKILL)
+    return X
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("reading", [1, 3, 4], ids=["while the columns are learned", "in the sums", "in the residuals"])
+def test_a_worker_that_is_killed(client, known, tmp_path, reading):
+    X, y, model = known
+    parts = [dask.delayed(dies_when_read)(X[:200], str(tmp_path), reading), *map(dask.delayed, (X[200:400], X[400:]))]
+    array = da.concatenate([da.from_delayed(part, shape=(200, 6), dtype=float) for part in parts])
+    close(DaskSalsaRegressor(client, **PARAMETERS).fit(array, y), model, X)
+    assert (tmp_path / "died").exists()
+
+
+class TestPredictions:
+    def test_lazy(self, client, known):
+        X, y, _ = known
+        array = da.from_array(X, chunks=(170, 4))
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(array, y)
+        for lazy, now in (
+            (one.predict(array), one.predict(X)),
+            (one.predict_interval(array, 0.8), one.predict_interval(X, 0.8)),
+            *zip(one.predict(array, return_std=True), one.predict(X, return_std=True), strict=True),
+        ):
+            assert isinstance(lazy, da.Array)
+            assert lazy.shape == now.shape
+            np.testing.assert_allclose(lazy.compute(), now, rtol=1e-9)  # blocks are multiplied in other shapes
+
+    def test_the_model_without_the_cluster(self, client, known, tmp_path):
+        X, y, _ = known
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(da.from_array(X, chunks=(200, 6)), y)
+        one.save(tmp_path / "m.salsa")
+        for other in (one.local(), salsa.load(tmp_path / "m.salsa"), pickle.loads(pickle.dumps(one))):
+            np.testing.assert_array_equal(other.predict(X), one.predict(X))
+            np.testing.assert_array_equal(other.predict_interval(X), one.predict_interval(X))
+        assert type(one.local()) is SalsaRegressor
+        assert explain.decompose(one).sobol().shape == (6, 3)
+
+    def test_clones_share_the_client(self, client):
+        one = clone(DaskSalsaRegressor(client, rank=7))
+        assert one.client is client
+        assert one.rank == 7
+
+
+class TestErrors:
+    def test_rows_that_do_not_go_together(self, client):
+        X, y = additive_truth(n=100)
+        array, frame = da.from_array(X, chunks=(50, 6)), dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), 2)
+        regressor = DaskSalsaRegressor(client, rank=20)
+        with pytest.raises(ValueError, match="X has 100 rows and y has 99"):
+            regressor.fit(array, da.from_array(y[:99], chunks=50))
+        with pytest.raises(ValueError, match="X has 2 partitions and y has 3"):
+            regressor.fit(frame, dd.from_pandas(pd.Series(y), 3))
+        with pytest.raises(ValueError, match="do not tell their lengths"):
+            regressor.fit(frame, y)
+        with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+            regressor.fit(frame, dd.from_pandas(pd.Series(y[:90]), 2))
+
+    def test_wrong_values_are_named(self, client):
+        X, y = additive_truth(n=100)
+        with pytest.raises(ValueError, match="contains NaN"):
+            DaskSalsaRegressor(client, rank=20).fit(da.from_array(X, chunks=(50, 6)), np.where(y == y[3], np.nan, y))
