@@ -108,6 +108,15 @@ class TestRegressor:
         np.testing.assert_array_equal(salsa.load(tmp_path / "m.salsa").predict(X), model.predict(X))
         np.testing.assert_allclose(explain.shapley(model, X[:5]).predictions, model.predict(X[:5]), atol=1e-8)
 
+    def test_marginals_go_with_the_weights(self):
+        """The parts hold the rows in another order."""
+        X, y = additive_truth(n=400)
+        X[:, 0] = np.round(X[:, 0])
+        weight = np.where(X[:, 0] == 0, 3.0, 1.0)
+        points, shares = regressor("divide").fit(X, y, weight).expansion_.background[0]
+        expected = [weight[X[:, 0] == point].sum() / weight.sum() for point in points]
+        np.testing.assert_allclose(shares, expected)
+
     def test_a_mean_of_fits_has_no_intervals(self, tmp_path):
         X, y = additive_truth(n=400)
         model = regressor("divide").fit(X, y)

@@ -27,6 +27,8 @@ from salsa.progress import Progress, with_callbacks
 from salsa.regressor import SalsaRegressor
 from salsa.sources import survey_block, together
 
+__all__ = ["DaskSalsaRegressor"]
+
 
 class DaskSalsaRegressor(SalsaRegressor):
     """``SalsaRegressor`` for Dask arrays and data frames, whose partitions stay on the workers of a cluster.

@@ -26,7 +26,7 @@ from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of, thread_count
-from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, large_bytes, sample_rows
+from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, judge_of, large_bytes, sample_rows
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
@@ -68,15 +68,16 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
-    solver : {"auto", "exact", "lowrank", "pcg"}, default="auto"
+    solver : {"auto", "exact", "lowrank", "pcg", "features", "divide"}, default="auto"
         "exact" factorises the kernel matrix of all rows: n^3 flops and 40 n^2 bytes. "lowrank" has a few rows (anchors)
         stand for all, learns the kernel and the order on a sample, and everything else on all rows: n rank^2 flops,
         and memory that does not grow with n. "pcg" is the exact fit with the order and alpha that "lowrank" chooses, by
         preconditioned conjugate gradients: n^2 kernel values in each of a few iterations, and memory for n rank
-        numbers. "auto" is exact up to 3000 rows, unless a rank is given, and low-rank beyond.
+        numbers. "features" are random features in place of anchors, and "divide" is the mean of exact fits to parts of
+        the rows: for comparison. "auto" is exact up to 3000 rows, unless a rank is given, and low-rank beyond.
     rank : None or int, default=None
-        The most anchors of the low-rank solver, which takes as many as its tolerance asks for; None: 2000. Where there
-        are no more rows than that, the fit is exact.
+        The most anchors of the low-rank solver, which takes as many as its tolerance asks for; the number of random
+        features; the most rows of a part. None: 2000. Where there are no more rows than that, the fit is exact.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits. For grouped
         rows give the splits: ``cv=list(GroupKFold().split(X, y, groups))``.
@@ -253,7 +254,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             X, Y, weight = sample_rows(rows, random_state)
             unit = power_of_two(Y)
             problem = self._problem(X, Y / unit, _unless_ones(weight), n * float(weight.mean()))
-            plan = make_plan(self, problem, random_state, progress)
+            plan = make_plan(self, problem, random_state, progress, judge_of(problem, random_state))
             table = Table(rows, unit, problem.Y.mean(axis=0), fold, n_folds)
             fit = fit_large(self, table, problem, plan, progress, rank, random_state, solver)
         self._learned(fit, plan, unit, progress, flat=flat)
@@ -277,7 +278,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
         The standard deviation is that of f in the Gaussian-process reading of the model, without the noise of a new
-        observation. It grows away from the data, and needs the n x n kernel matrix of the training rows.
+        observation. It grows away from the data. An exact fit needs the n x n kernel matrix of its rows for it.
         """
         X = self._encode(X)
         values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
@@ -290,8 +291,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Lower and upper ends (n, 2), or (n, q, 2), of intervals that hold a new observation with this probability.
 
-        Jackknife+ by exact leave-one-out, scaled by the posterior standard deviation where that makes them shorter.
-        Needs the n x n kernel matrix of the training rows; infinite ends where these are too few for the coverage.
+        Jackknife+ by exact leave-one-out, for which an exact fit needs the n x n kernel matrix of its rows; CV+ for a
+        low-rank fit. Scaled by the posterior standard deviation where that makes them shorter. Infinite ends where
+        the training rows are too few for the coverage.
         """
         parameters.probability("coverage", coverage)
         X = self._encode(X)

@@ -6,6 +6,10 @@ import re
 import pytest
 from conftest import needs_data
 
+from salsa.paper import DATASETS
+from salsa.paper.ledger import open_ledger
+from salsa.paper.runner import EVERY, blank, plan
+
 
 class TestReproduce:
     @needs_data
@@ -25,11 +29,57 @@ class TestReproduce:
         assert len(re.findall(r"forestfires +211 +10 +\S+ +0\.\d{5} +\d+ +- +- +\d+\.\d", out)) == 2
         assert max(map(len, out.splitlines())) <= 80
 
+    @needs_data
+    def test_rivals_beside_their_published_errors(self, call):
+        code, out, err = call("reproduce", "table1", "--methods", "salsa,knn,ridge", "--datasets", "speech")
+        assert (code, err) == (0, "")
+        assert re.search(r"speech +knn +0\.\d{5} +- +0\.09348 +- +\d+\.\d +1\.00\n", out)
+        assert re.search(r"salsa +1 of 1 +1\.00 +1\.00 +1\.00 +\d+\.\d\n", out)
+        assert re.search(r"speech +1 +1 +- +3\n", out)  # the best of three, in the paper and here
+        assert max(map(len, out.splitlines())) <= 80
+
+    @needs_data
+    def test_a_folder_keeps_what_was_run(self, call, tmp_path):
+        names = ["--methods", "lar", "--datasets", "forestfires"]
+        arguments = [*names, "--limit", "60", "--json", "--out", tmp_path / "t"]
+        code, out, err = call("reproduce", "table1", *arguments)
+        (row,) = json.loads(out)
+        assert (code, err, row["status"], row["order"]) == (0, "", "ok", None)
+        assert row["ratio"] == pytest.approx(row["mse"] / 1.05415)
+        assert json.loads((tmp_path / "t" / "table1.json").read_text())["rows"][0]["mse"] == row["mse"]
+        assert "| lar | 0.4828 / 1.054 |" in (tmp_path / "t" / "table1.md").read_text()
+        before = (tmp_path / "t" / "results.csv").read_bytes()
+        assert json.loads(call("reproduce", "table1", *arguments)[1]) == [row]
+        assert (tmp_path / "t" / "results.csv").read_bytes() == before
+
+    @needs_data
+    def test_what_is_stopped_is_told(self, call):
+        code, out, _ = call("reproduce", "table1", "--methods", "svr-nu", "--datasets", "speech", "--limit", "0.1")
+        assert code == 0
+        assert re.search(r"speech +svr-nu +- +- +0\.06994 +- +- +-\n", out)
+        assert "speech, svr-nu: timed out\n" in out
+
+    @needs_data
+    def test_all_are_23_methods_on_every_set(self, call, tmp_path):
+        """Nothing is left to run: the folder has a line for each."""
+        trials = plan(DATASETS, EVERY)
+        with open_ledger(tmp_path) as ledger:
+            for trial in trials:
+                ledger.add(blank(trial)._replace(mse=1.0, seconds=1.0))
+        code, out, _ = call("reproduce", "table1", "--methods", "all", "--out", tmp_path)
+        assert code == 0
+        assert len(re.findall(r"^telemonitoring +\S+ +1\.00000", out, flags=re.MULTILINE)) == 23
+        assert max(map(len, out.splitlines())) <= 80
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             ("--datasets housing,wine", "unknown data set 'wine'; choose from housing, galaxy"),
             ("--methods magic", "unknown method 'magic'; choose from salsa, salsa-5fold"),
+            ("--limit 0", "0.0 is not a positive number of seconds"),
+            ("--limit nan", "nan is not a positive number of seconds"),
+            ("--jobs 0", "Invalid value for '--jobs'"),
+            ("--datasets housing --methods ,", "unknown method ''"),
             ("--protocol loose", "protocol must be one of authors, described"),
         ],
     )

@@ -201,8 +201,8 @@ class TestCompletion:
             ("fit t.csv --alpha ", "auto"),
             ("fit t.csv --bandwidth r", "rule_of_thumb"),
             ("reproduce table1 --protocol ", "authors described"),
-            ("reproduce table1 --methods ", "salsa salsa-5fold"),
-            ("reproduce table1 --methods salsa,", "salsa,salsa-5fold"),
+            ("reproduce table1 --methods salsa", "salsa salsa-5fold salsa-learned"),
+            ("reproduce table1 --methods salsa,sa", "salsa,salsa-5fold salsa,salsa-learned"),
             ("reproduce table1 --datasets housing,forest", "housing,forestfires"),
             ("explain model.salsa --effects b,", "b,a b,c b,d"),
             ("explain model.salsa --effects b,c,", "b,c,a b,c,d"),
@@ -214,7 +214,7 @@ class TestCompletion:
     def test_choices_are_those_that_work(self):
         kernels = complete("salsa fit t.csv --kernel ")
         assert set(kernels) == {"auto", *BASE_KERNELS} - {"equality"}
-        assert complete("salsa reproduce table1 --methods ") == list(METHODS)
+        assert complete("salsa reproduce table1 --methods ") == [*METHODS, "all"]
         assert complete("salsa reproduce table1 --protocol ") == list(PROTOCOLS)
 
     def test_commands_and_options(self, folder):

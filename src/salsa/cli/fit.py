@@ -1,8 +1,7 @@
 """salsa fit: a table into a model file."""
 
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +9,13 @@ import typer
 
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
+from salsa.cli.large import is_large, large_table
 from salsa.cli.options import AsJson, Data
 from salsa.cli.report import write_html
 from salsa.cli.show import Listener, print_fields, print_table, progress, show
+from salsa.cli.training import Roles, Training, whole_table
 
 if TYPE_CHECKING:  # the command imports what it needs, so that help is quick
-    import pandas as pd
-
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
@@ -94,6 +93,14 @@ def fit(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write what matters in the model to this HTML file.")
     ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="At most so many rows stand for all of a large table; 2000 if left out."),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory to take, such as 4GB; 80 % of what is available if left out."),
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the shuffled folds.")] = 0,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; -1 for all.")] = None,
     as_json: AsJson = False,
@@ -103,6 +110,8 @@ def fit(
     All columns but the target, the weights and the dropped ones are features. Text is taken as categories.
 
     Empty cells, NA, NaN and null are missing values, which features may have, but not the target and the weights.
+
+    Files that are large beside the memory are read in chunks, several times; the model is the same.
 
     Example: [bold]salsa fit houses.csv --target price --drop id --out houses.salsa[/bold]
     """
@@ -115,7 +124,9 @@ def fit(
         interactions=interactions,
         kernel=kernel,
         bandwidth=_numbers("bandwidth", bandwidth, float, WIDTHS, "20"),
+        rank=rank,
         cv=cv,
+        memory_limit=_size(memory),
         n_jobs=jobs,
         random_state=seed,
     )
@@ -139,21 +150,20 @@ def fit_file(
     check_output(out, data)
     if report is not None:
         check_output(report, data, str(out))
-    X, y, weight, notes = _training_columns(data, target, weights, drop, category)
-    with progress(f"Fitting {len(X)} rows, {X.shape[1]} features") as say:
-        _listening(model, say).fit(X, y, weight)
+    table = _training(model, data, Roles(target, weights, drop, category))
+    with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
+        table.fit(_listening(model, say), say)
     model.save(out.resolve())
-    if report is not None:
-        write_html(model, report, X, y)
+    looked_at = [] if report is None else _write_report(model, table, report)
     choices = _choices(model)
     return {
-        "rows": len(X),
-        "features": list(X.columns),
-        "categorical": X.columns[model.columns_.categorical].tolist(),
-        "missing": float(X.isna().to_numpy().mean()),
+        "rows": table.rows,
+        "features": table.features,
+        "categorical": list(compress(table.features, model.columns_.categorical)),
+        "missing": table.missing,
         "target": target,
         **choices,
-        "notes": [*notes, *choices["notes"]],
+        "notes": [*table.notes, *choices["notes"], *looked_at],
         "model": str(out),
         "report": None if report is None else str(report),
     }
@@ -164,45 +174,19 @@ def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaReg
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 
-def _training_columns(
-    data: str, target: str, weights: str | None, drop: Sequence[str], category: Sequence[str]
-) -> tuple["pd.DataFrame", "pd.Series[float]", "pd.Series[float] | None", list[str]]:
-    """Features, target, weights, and notes on what was left out."""
-    from salsa.tables.checking import features, numeric, require_columns, target_of
-    from salsa.tables.reading import read_table, title
+def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
+    """The table, read whole unless it is large beside the memory."""
+    from salsa.memory import memory_limit_bytes
 
-    table = read_table(data)
-    special = [target] if weights is None else [target, weights]
-    require_columns(table, [*special, *drop, *category], data)
-    _check_roles(special, set(drop), set(category))
-    names = _feature_names(table, {*special, *drop}, data)
-    empty = [name for name in names if table[name].isna().all()]
-    if len(empty) == len(names):
-        ignored = " (columns without values are ignored)" if empty else ""
-        raise ValueError(f"{title(data)} has no column left to predict {target!r} from{ignored}")
-    y, weight = target_of(table, target, data), None if weights is None else numeric(table, weights, data)
-    X = features(table, [name for name in names if name not in empty], category, data)
-    notes = [f"column {name!r} has no values and is ignored" for name in empty]
-    return X, y, weight, notes
+    is_too_large = is_large(data, memory_limit_bytes(model.memory_limit))
+    return large_table(data, roles) if is_too_large else whole_table(data, roles)
 
 
-def _check_roles(*roles: Collection[str]) -> None:
-    """ValueError unless every column has one role."""
-    counts = Counter(name for role in roles for name in role)
-    if clash := [name for name, count in counts.items() if count > 1]:
-        advice = "target, weights, dropped columns and categories must differ"
-        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
-
-
-def _feature_names(table: "pd.DataFrame", others: set[str], data: str) -> list[str]:
-    """All columns but the others; an index without a name is no feature."""
-    from salsa.tables.reading import title
-
-    names = [name for name in table.columns if name not in others]
-    if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
-        advice = f"an index that was saved with the table? --drop {nameless[0]!r} leaves it out"
-        raise ValueError(f"{title(data)} has a column without a name ({advice})")
-    return names
+def _write_report(model: "SalsaRegressor", table: Training, path: Path) -> list[str]:
+    """With a note where it does not look at all rows."""
+    X, y = table.shown(model)
+    write_html(model, path, X, y)
+    return [f"the report looks at {len(X)} of the {table.rows} rows"] if len(X) < table.rows else []
 
 
 def _choices(model: "SalsaRegressor") -> dict[str, Any]:
@@ -282,3 +266,14 @@ def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequenc
     except ValueError:
         raise ValueError(f"--{name} {text}: give {', '.join(words)} or numbers such as {example}") from None
     return values if len(values) > 1 else values[0]
+
+
+def _size(text: str | None) -> str | None:
+    """The text, if it is a size."""
+    from salsa.memory import memory_limit_bytes
+
+    try:
+        memory_limit_bytes(text)
+    except ValueError:
+        raise ValueError(f"--memory {text}: give a size such as 4GB or 500MB") from None
+    return text

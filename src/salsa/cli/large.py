@@ -1,16 +1,16 @@
 """Training tables that are large beside the memory: they are read in chunks, some times, and never held whole."""
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from salsa.cli.show import progress
 from salsa.cli.training import Roles, feature_names, with_values
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
+    from numpy.typing import NDArray
 
-    from salsa.kernels import Floats
     from salsa.regressor import SalsaRegressor
     from salsa.tables.large import CsvTypes
 
@@ -54,11 +54,8 @@ class LargeTable(NamedTuple):
         first, parts = REPORT_ROWS - len(anchors), list[Any]()
         with progress(f"Reading {self.data}") as say:
             for X, y, *_ in self._blocks(lambda rows: say(f"Reading {self.data}: {rows} rows")):
-                wanted = [
-                    row < first or key in anchors
-                    for row, key in zip(X.index, _keys(model.columns_.encode(X)), strict=True)
-                ]
-                parts.append((X[wanted], y[wanted]))
+                wanted = _wanted(X.index, first, _keys(model.columns_.encode(X)), anchors)
+                parts.append((X[wanted].astype(object), y[wanted]))  # a column may have other types in other chunks
         X, y = map(pd.concat, zip(*parts, strict=True))
         return X, y
 
@@ -70,3 +67,53 @@ class LargeTable(NamedTuple):
             X = plain_features(chunk, self.features, self.roles.category, self.data)
             weights = [] if self.roles.weights is None else [numeric(chunk, self.roles.weights, self.data)]
             yield X, target_of(chunk, self.roles.target, self.data), *weights
+
+
+def large_table(data: str, roles: Roles) -> LargeTable:
+    """Look at all chunks, twice where the file has no types; ValueError where the table will not do."""
+    from salsa.tables.formats import format_of
+    from salsa.tables.large import Census, CsvTypes, csv_types
+
+    names = feature_names(_first_row(data), roles, data)
+    used = [*names, *roles.special]
+    with progress(f"Reading {data}") as say:
+        types = CsvTypes([], [])
+        if not format_of(data).is_arrow:
+            types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
+        census = Census(data, names, roles.category, roles.target, roles.weights)
+        for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
+            census.add(chunk)
+    features, notes = with_values(names, census.empty, roles, data)
+    census.check()
+    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes)
+
+
+def _first_row(data: str) -> "pd.DataFrame":
+    from salsa.tables.reading import read_chunks
+
+    return next(read_chunks(data, 1))
+
+
+def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
+    """Of a size that does not depend on the table; told hears of the rows so far."""
+    from salsa.tables.reading import CHUNK_VALUES, read_chunks
+
+    for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, types.floats):
+        yield chunk
+        told(int(chunk.index[-1]) + 1)
+
+
+def _wanted(rows: Iterable[int], first: int, keys: list[bytes], anchors: set[bytes]) -> list[bool]:
+    """Whether a row is one of the first, or the first of an anchor, which is then taken out of the set."""
+    wanted = []
+    for row, key in zip(rows, keys, strict=True):
+        wanted.append(row < first or key in anchors)
+        anchors.discard(key)
+    return wanted
+
+
+def _keys(X: "NDArray[np.float64]") -> list[bytes]:
+    """Equal where encoded rows are."""
+    import numpy as np
+
+    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one NaN, one zero

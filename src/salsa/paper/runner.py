@@ -1,21 +1,70 @@
-"""One experiment of Table 1: data set x method -> a row."""
+"""One experiment of Table 1: data set x method x draw of noise columns -> a result; results -> a row."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from statistics import mean, mode, pstdev
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, partial
+from statistics import mode
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
-from salsa.paper.datasets import Dataset, load_dataset
+from salsa.baselines.registry import RIVALS, make_baseline
+from salsa.baselines.trial import failure
+from salsa.paper.datasets import DATASETS, Dataset, load_dataset
 from salsa.paper.protocol import AuthorsProtocol
+from salsa.paper.published import published
 
 NOISE_SEEDS = 5  # draws of the noise columns of airfoil and ccpp, which the authors' program did not keep
+NAN = float("nan")
 
-#: method -> a new estimator. "salsa" is the authors' program, "salsa-5fold" the same with all five folds.
-METHODS: dict[str, Callable[[], Any]] = {"salsa": AuthorsProtocol, "salsa-5fold": lambda: AuthorsProtocol(folds_used=5)}
+#: The 21 alternatives of the paper.
+PAPER_RIVALS = tuple(rival.name for rival in RIVALS.values() if rival.in_paper and not rival.ours)
+#: method -> a new estimator. "salsa" is the authors' program, "salsa-5fold" the same with all five folds,
+#: "salsa-learned" this package as it comes.
+METHODS: dict[str, Callable[[], Any]] = {
+    "salsa": AuthorsProtocol,
+    "salsa-5fold": lambda: AuthorsProtocol(folds_used=5),
+    "salsa-learned": partial(make_baseline, "salsa"),
+    **{name: partial(make_baseline, name) for name in PAPER_RIVALS},
+}
+OURS = ("salsa", "salsa-5fold", "salsa-learned")  # they choose an order, and see several draws of noise columns
+EVERY = ("salsa", "salsa-learned", *PAPER_RIVALS)  # what "all" means
+# The slowest come first, so that no long fit is left over when everything else is done.
+SLOW = ("additive-gp", "lq", "svr-nu", "m5", "spam", "salsa-learned", "cosso", "gbrt", "svr-eps", "krr")
+
+
+class Trial(NamedTuple):
+    """One fit; `seed` draws the noise columns of airfoil and ccpp."""
+
+    dataset: str
+    method: str
+    protocol: str = "authors"
+    seed: int = 0
+
+
+class Result(NamedTuple):
+    """What came of a trial, whose names are the first four."""
+
+    dataset: str
+    method: str
+    protocol: str
+    seed: int
+    n: int
+    D: int
+    status: str = "ok"  # or "timed out", or "failed: " and why
+    mse: float = NAN  # on the test rows
+    order: int | None = None
+    seconds: float = NAN  # of CPU time for the fit, with all its tuning
+    wall_seconds: float = NAN
+    limit: float = NAN  # CPU seconds that it might take
+
+    @property
+    def trial(self) -> Trial:
+        return Trial(*self[:4])
 
 
 class Row(TypedDict):
@@ -29,46 +78,107 @@ class Row(TypedDict):
     mse: float
     mse_sd: float
     seeds: int
-    order: int
+    order: int | None
     seconds: float
+    wall_seconds: float
+    status: str
     published_mse: float | None
     published_order: int | None
+    published_seconds: float | None
+    ratio: float  # mse / published_mse
 
 
-class Trial(NamedTuple):
-    mse: float
-    order: int
-    seconds: float
+class Shape(NamedTuple):
+    n: int
+    D: int
+    draws: int  # of noise columns; 1 where there are none
 
 
 def run(dataset: str, method: str, protocol: str = "authors") -> Row:
     """Fit on the training rows, mean squared error on the test rows; over several draws of noise columns, if any."""
-    data = load_dataset(dataset, protocol)
-    has_noise = data.feature_names[-1].startswith("noise_")
-    draws = [
-        data,
-        *(load_dataset(dataset, protocol, noise_seed=seed) for seed in range(1, NOISE_SEEDS if has_noise else 1)),
+    return as_row([measure(trial) for trial in plan([dataset], [method], protocol)])
+
+
+def plan(datasets: Iterable[str], methods: Sequence[str], protocol: str = "authors") -> list[Trial]:
+    """All trials, the longest first. Data sets are loaded here already: one that is missing stops us at once."""
+    trials = [
+        Trial(dataset, method, protocol, seed)
+        for dataset in datasets
+        for method in methods
+        for seed in range(shape(dataset, protocol).draws if method in OURS else 1)
     ]
-    trials = [_trial(draw, METHODS[method]()) for draw in draws]
-    errors = [trial.mse for trial in trials]
-    return Row(
-        dataset=dataset,
-        method=method,
-        protocol=protocol,
-        n=len(data.X_train),
-        D=data.X_train.shape[1],
-        mse=mean(errors),
-        mse_sd=pstdev(errors),
-        seeds=len(trials),
-        order=mode(trial.order for trial in trials),
-        seconds=mean(trial.seconds for trial in trials),
-        published_mse=data.published_mse,
-        published_order=data.published_order,
-    )
+    return sorted(trials, key=_speed)
 
 
-def _trial(data: Dataset, model: Any) -> Trial:
-    start = time.process_time()
+def _speed(trial: Trial) -> tuple[int, int]:
+    n, D, _ = shape(trial.dataset, trial.protocol)
+    return SLOW.index(trial.method) if trial.method in SLOW else len(SLOW), -n * D
+
+
+@cache
+def shape(dataset: str, protocol: str) -> Shape:
+    data = load_dataset(dataset, protocol)
+    n, D = data.X_train.shape
+    return Shape(n, D, NOISE_SEEDS if data.feature_names[-1].startswith("noise_") else 1)
+
+
+def blank(trial: Trial) -> Result:
+    """A result without numbers."""
+    return Result(*trial, *shape(trial.dataset, trial.protocol)[:2])
+
+
+def measure(trial: Trial, begin: Callable[[], None] = lambda: None) -> Result:
+    """Fit and predict on one thread; an error becomes the status. `begin` is called when all packages are imported."""
+    data = load_dataset(trial.dataset, trial.protocol, noise_seed=trial.seed)
+    try:
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            model = METHODS[trial.method]()
+            begin()
+            return _fitted(trial, model, data)
+    except Exception as error:  # whatever goes wrong in a method must not stop the others
+        return blank(trial)._replace(status=failure(error))
+
+
+def _fitted(trial: Trial, model: Any, data: Dataset) -> Result:
+    cpu, wall = time.process_time(), time.perf_counter()
     model.fit(data.X_train, data.y_train)
-    seconds = time.process_time() - start
-    return Trial(float(np.mean((model.predict(data.X_test) - data.y_test) ** 2)), int(model.order_), seconds)
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    mse = float(np.mean((model.predict(data.X_test) - data.y_test) ** 2))
+    if not np.isfinite(mse):
+        raise ValueError(f"the mean squared error is {mse}")
+    order = int(model.order_) if trial.method in OURS else None
+    return blank(trial)._replace(mse=mse, order=order, seconds=cpu, wall_seconds=wall)
+
+
+def as_rows(results: Iterable[Result]) -> list[Row]:
+    """A row for every data set and method, in the order of our lists; results are of one protocol."""
+    groups: dict[tuple[int, int], list[Result]] = {}
+    for result in results:
+        groups.setdefault((DATASETS.index(result.dataset), list(METHODS).index(result.method)), []).append(result)
+    return [as_row(group) for _, group in sorted(groups.items())]
+
+
+def as_row(results: Sequence[Result]) -> Row:
+    """One data set and method over its draws of noise columns; no error and no times if a draw has none."""
+    first = next((result for result in results if result.status != "ok"), results[0])
+    orders = [result.order for result in results if result.order is not None]
+    printed, mse = published(*first.trial[:3]), float(np.mean([result.mse for result in results]))
+    return Row(
+        dataset=first.dataset,
+        method=first.method,
+        protocol=first.protocol,
+        n=first.n,
+        D=first.D,
+        mse=mse,
+        mse_sd=float(np.std([result.mse for result in results])),
+        seeds=len(results),
+        order=mode(orders) if orders else None,
+        seconds=float(np.mean([result.seconds for result in results])),
+        wall_seconds=float(np.mean([result.wall_seconds for result in results])),
+        status=first.status,
+        published_mse=printed.mse,
+        published_order=printed.order,
+        published_seconds=printed.seconds,
+        ratio=NAN if printed.mse is None else mse / printed.mse,
+    )

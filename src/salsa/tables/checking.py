@@ -33,9 +33,7 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
-def numeric(
-    table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False
-) -> pd.Series[float]:
+def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
     """A column as float64; ValueError, with advice, at the first value that is missing or not a finite number."""
     return _floats(table[name], source, advice, may_miss)
 

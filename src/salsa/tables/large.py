@@ -63,8 +63,8 @@ def csv_types(chunks: Iterable[pd.DataFrame]) -> CsvTypes:
 def _csv_kinds(column: pd.Series[Any]) -> set[str]:
     """Empty where there are no values, "number" or "number" and "fraction", "truth" or "text".
 
-    pandas reads digits as integers first, to all their digits, and fractions as the nearest float64 or its neighbour.
-    Integers are float64 beside missing values.
+    Before version 3 pandas reads long numbers beside fractions as a neighbour of the nearest float64, and long integers
+    alone exactly; beside missing values these are float64 as well.
     """
     values = column.dropna()
     if values.empty:

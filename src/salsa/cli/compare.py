@@ -1,0 +1,154 @@
+"""salsa compare: which method predicts a table best."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from salsa.cli.completion import complete_column, complete_list
+from salsa.cli.options import AsJson, Data
+from salsa.cli.show import print_fields, print_table, progress, show
+from salsa.cli.training import Roles, whole_table
+
+if TYPE_CHECKING:
+    from salsa.baselines import Comparison
+
+ALL, PAPER = "all", "paper"  # words that stand for many methods
+
+
+def _method_names() -> list[str]:
+    from salsa.baselines.registry import RIVALS
+
+    return [*RIVALS, ALL, PAPER]
+
+
+def _check_seconds(value: float | None) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 60")
+    return value
+
+
+def compare(
+    data: Data,
+    target: Annotated[str, typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to predict.")],
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            autocompletion=complete_list(_method_names),
+            help="Methods, separated by commas: salsa, ridge, ...; paper for those of the paper, all for all; "
+            "a few quick ones if left out.",
+        ),
+    ] = None,
+    cv: Annotated[int, typer.Option(metavar="FOLDS", min=2, help="Number of cross-validation folds.")] = 5,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", callback=_check_seconds, help="Time that a method may take for all folds together."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to leave out; may be repeated."),
+    ] = None,
+    category: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            autocompletion=complete_column,
+            help="Column of categories, even if numbers; may be repeated.",
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Also draw the errors: .png, .svg or .pdf by its name.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Seed of the shuffled folds.")] = 0,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Methods that run at the same time.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Compare methods on a table: mean squared error in cross-validation, the same folds for all.
+
+    Every method tunes itself on the training rows of a fold, and runs on one thread. The smallest error comes first.
+
+    Rows go to the methods as they are: one that does not know text or missing values fails, and says so.
+
+    Example: [bold]salsa compare houses.csv --target price --methods salsa,ridge,gbrt --limit 60[/bold]
+    """
+    from salsa.baselines import compare as compared
+
+    chosen = None if methods is None else _chosen(methods)
+    if plot is not None:
+        _check_plot(plot, data)
+    table = whole_table(data, Roles(target, None, drop or (), category or ()))
+    for note in table.notes:
+        print(f"salsa: {note}", file=sys.stderr)
+    with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
+        comparison = compared(table.X, table.y, chosen, cv, time_limit=limit, n_jobs=jobs, random_state=seed)
+    best = comparison.best  # tells why, if no method finished
+    if plot is not None:
+        _draw(comparison, plot)
+    fields = {"rows": table.rows, "features": len(table.features), "folds": cv, "best": best, "plot": plot}
+    show(comparison.frame.to_dict("records"), lambda rows: _print_comparison(fields, rows), as_json)
+
+
+def _chosen(text: str) -> list[str]:
+    """The names in a list separated by commas, in letters of any case; two words stand for many."""
+    from salsa.baselines.registry import RIVALS, find_rival
+
+    many = {ALL: list(RIVALS), PAPER: [name for name, rival in RIVALS.items() if rival.in_paper]}
+    names = [name.strip() for name in text.split(",")]
+    return [found for name in names for found in many.get(name.lower()) or [find_rival(name).name]]
+
+
+def _check_plot(path: Path, data: str) -> None:
+    """ValueError unless there will be a picture: better before the work than after it."""
+    from salsa.tables.writing import check_output
+
+    try:
+        import matplotlib as mpl
+    except ImportError:
+        raise ValueError("--plot needs matplotlib: pip install 'salsa-learn[plots]'") from None
+    mpl.use("agg")  # there may be no screen
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if _picture(path) not in FigureCanvasBase.get_supported_filetypes():
+        raise ValueError(f"cannot draw {path}: name it .png, .svg or .pdf")
+    check_output(path, data)
+
+
+def _picture(path: Path) -> str:
+    return path.suffix.lower().removeprefix(".")
+
+
+def _draw(comparison: "Comparison", path: Path) -> None:
+    """The errors as a picture, whole or not at all."""
+    from matplotlib import pyplot as plt
+
+    from salsa.files import replacing
+
+    figure: Any = comparison.plot().figure
+    with replacing(path) as temporary:
+        figure.savefig(temporary, format=_picture(path), dpi=150)
+    plt.close(figure)
+
+
+def _print_comparison(fields: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+    print_fields((name, value) for name, value in fields.items() if value is not None)
+    finished = [row for row in rows if row["status"] == "ok"]  # the others come last
+    names = ("method", "mse", "+/-", "R2", "fit\nseconds", "predict\nseconds")
+    print_table(names, map(_cells, finished))
+    if failed := rows[len(finished) :]:
+        width = max(len(row["method"]) for row in failed)
+        print(*("", *(f"{row['method']:<{width}}  {row['status']}" for row in failed)), sep="\n")
+
+
+def _cells(row: dict[str, Any]) -> Iterator[str]:
+    yield row["method"]
+    yield f"{row['mse']:.4g}"
+    yield f"{row['mse_se']:.2g}"
+    yield f"{row['r2']:.4f}"
+    yield f"{row['fit_seconds']:.2f}"
+    yield f"{row['predict_seconds']:.3f}"

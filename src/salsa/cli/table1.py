@@ -1,0 +1,200 @@
+"""salsa reproduce table1: the paper's table, with its published numbers beside ours."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from salsa.cli.completion import complete_list, complete_words
+from salsa.cli.options import AsJson
+from salsa.cli.show import print_table, progress, show
+
+if TYPE_CHECKING:
+    from salsa.paper.runner import Result, Row, Trial
+    from salsa.paper.tables import Table1
+
+ALL = "all"  # the word for the 22 methods of the paper and our own
+
+
+def _text(value: Any, form: str) -> str:
+    """A number; - for none."""
+    return "-" if value is None or value != value else format(value, form)
+
+
+COLUMNS: dict[str, Callable[[Any], str]] = {
+    "dataset": lambda row: row["dataset"],
+    "n": lambda row: str(row["n"]),
+    "D": lambda row: str(row["D"]),
+    "method": lambda row: row["method"],
+    "mse": lambda row: _text(row["mse"], ".5f"),
+    "order": lambda row: _text(row["order"], "d"),
+    "paper\nmse": lambda row: _text(row["published_mse"], ".5f"),
+    "paper\norder": lambda row: _text(row["published_order"], "d"),
+    "CPU\nseconds": lambda row: _text(row["seconds"], ".1f"),
+    "ratio": lambda row: _text(row["ratio"], ".2f"),
+}
+
+
+def _dataset_names() -> list[str]:
+    from salsa.paper import DATASETS
+
+    return list(DATASETS)
+
+
+def _method_names() -> list[str]:
+    from salsa.paper.runner import METHODS
+
+    return [*METHODS, ALL]
+
+
+def _check_seconds(value: float | None) -> float | None:
+    if value is not None and not 0 < value < float("inf"):
+        raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 600")
+    return value
+
+
+def table1(
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="NAMES",
+            autocompletion=complete_list(_method_names),
+            help="Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
+            "as it comes), ridge, ...; all for the 22 of the paper and salsa-learned.",
+        ),
+    ] = "salsa",
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            autocompletion=complete_words("authors", "described"),
+            help="authors: as their program did; described: as the paper says.",
+        ),
+    ] = "authors",
+    datasets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAMES",
+            autocompletion=complete_list(_dataset_names),
+            help="Data sets, separated by commas; all if left out.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Folder for results.csv, table1.md and table1.json. What results.csv has is not run again.",
+        ),
+    ] = None,
+    limit: Annotated[
+        float | None,
+        typer.Option(metavar="SECONDS", callback=_check_seconds, help="CPU time that a fit may take, with its tuning."),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Fits at the same time, a process each; with --out one per core."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Table 1 of the paper: mean squared error on its public data sets.
+
+    All twelve sets take some minutes; they are downloaded unless SALSA_DATA names the folder that holds them.
+
+    All methods take an hour or two. With --out each result is on disk as soon as it is there: run the same again to go
+    on after an interruption. Fits that failed are then tried again, and those that a lower --limit had stopped.
+
+    The columns named paper hold what the paper published; ratio is our error divided by it.
+
+    Example: [bold]salsa reproduce table1 --datasets housing,forestfires[/bold]
+
+    Example: [bold]salsa reproduce table1 --methods all --out table1 --limit 600[/bold]
+    """
+    from salsa.paper import DATASETS
+    from salsa.paper.runner import EVERY, METHODS, as_rows, plan
+    from salsa.paper.tables import Table1
+
+    names = EVERY if methods.strip().lower() == ALL else _chosen("method", methods, METHODS)
+    trials = plan(_chosen("data set", datasets, DATASETS), names, protocol)
+    results = []
+    with progress(f"Table 1: {_count(trials)}") as say, ExitStack() as stack:
+        for result in _results(trials, out, limit, jobs, stack):
+            results.append(result)
+            say(f"Table 1: {len(results)} of {_count(trials)}, the last {result.dataset}, {result.method}")
+    table = Table1(as_rows(results))
+    if out is not None:
+        (out / "table1.md").write_text(table.to_markdown(), encoding="utf-8")
+        (out / "table1.json").write_text(table.to_json(), encoding="utf-8")
+    show(list(table.rows), lambda _: _print_all(table), as_json)
+
+
+def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
+    """The names in a list separated by commas, each once; all where there is none."""
+    names = list(known) if text is None else list(dict.fromkeys(name.strip().lower() for name in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
+    return names
+
+
+def _count(trials: Sequence["Trial"]) -> str:
+    return f"{len(trials)} fit{'' if len(trials) == 1 else 's'}"
+
+
+def _results(
+    trials: Sequence["Trial"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
+) -> Iterator["Result"]:
+    """In this process, unless something is asked for that needs others."""
+    if out is None and limit is None and jobs is None:
+        from salsa.paper.runner import measure
+
+        return map(measure, trials)
+    from joblib import cpu_count
+
+    from salsa.paper.ledger import open_ledger
+    from salsa.paper.processes import run_all
+
+    ledger = None if out is None else stack.enter_context(open_ledger(out))
+    return run_all(trials, ledger, limit=limit, jobs=jobs or (1 if out is None else cpu_count()))
+
+
+def _print_all(table: "Table1") -> None:
+    from salsa.paper.runner import OURS
+
+    has_rivals = not set(table.errors.index) <= set(OURS)
+    _print_rows(table.rows, without={"n", "D"} if has_rivals else {"ratio"})  # 80 letters hold no more
+    if has_rivals:
+        _print_methods(table)
+        _print_ranks(table)
+    for _, dataset, method, status in table.unfinished().itertuples():
+        print(f"{dataset}, {method}: {status}")
+
+
+def _print_rows(rows: Sequence["Row"], without: set[str]) -> None:
+    columns = {name: cell for name, cell in COLUMNS.items() if name not in without}
+    print_table(columns, [[cell(row) for cell in columns.values()] for row in rows])
+
+
+def _print_methods(table: "Table1") -> None:
+    names = ("method", "sets done", "median ratio", "smallest", "largest", "CPU seconds")
+    cells = [
+        (
+            method,
+            f"{done} of {sets}",
+            *(_text(ratio, ".2f") for ratio in ratios),
+            _text(seconds, ".1f"),
+        )
+        for _, method, *ratios, done, sets, seconds in table.methods().itertuples()
+    ]
+    print_table(names, cells)
+
+
+def _print_ranks(table: "Table1") -> None:
+    names = ("dataset", "rank of SALSA in the paper", "here", "learned", "methods here")
+    cells = [
+        (dataset, *(_text(rank, ".0f") for rank in ranks), str(methods))
+        for _, dataset, *ranks, methods in table.ranks().itertuples()
+    ]
+    average = ("average", *(_text(rank, ".2f") for rank in table.average_ranks().values()), "")
+    print_table(names, [*cells, average])

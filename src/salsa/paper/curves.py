@@ -1,0 +1,133 @@
+"""Draw a part of figure 1: error against rows, a line per method."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from salsa.baselines.registry import RIVALS
+from salsa.paper.figures import Point
+from salsa.paper.trials import OK, fixed_order
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT, DPI = 7.0, 4.3, 150  # inches, and dots per inch of a file
+PAPER, OURS = "#08519c", "#d55e00"  # SALSA of the paper, and this package as it comes
+#: Apart for colour-blind eyes; where they come again, markers and dashes tell
+RIVAL_COLOURS = ("#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
+MARKERS = "svD^<>pPX*hd"
+DASHES = ("--", "-.", ":")
+
+
+def draw_figure(points: Sequence[Point], title: str) -> Figure:
+    """A line for every method, as far as its points were reached; bars are one standard error over trials either side.
+
+    Errors are shares of the variance of the test target: what a constant would get is 1.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'salsa-learn[plots]'") from None
+    drawn = [point for point in points if point["status"] == OK]
+    if not drawn:
+        raise ValueError("there is nothing to draw: no method has finished all trials at any number of rows")
+    figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
+    ax = figure.add_subplot()
+    for method, style in _styles(_methods(drawn)).items():
+        _draw_line(ax, [point for point in drawn if point["method"] == method], style)
+    _finish(ax, drawn, title)
+    figure.supxlabel(textwrap.fill(_note(points), 105), fontsize="x-small", x=0.01, ha="left")
+    return figure
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a PNG file, which takes its name when it is complete."""
+    temporary = path.with_name(f".{path.name}")
+    figure.savefig(temporary, dpi=DPI, format="png")
+    os.replace(temporary, path)
+
+
+def name_of(method: str) -> str:
+    """What the legend says."""
+    if (order := fixed_order(method)) is not None:
+        return f"SALSA, d = {order}"
+    own = {"salsa-paper": "SALSA, d by CV", "salsa": "this package"}
+    return own.get(method) or RIVALS[method].in_paper or RIVALS[method].title
+
+
+def _methods(points: Iterable[Point]) -> list[str]:
+    return list(dict.fromkeys(point["method"] for point in points))
+
+
+def _styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """SALSA of the paper in blue, the lighter the lower its order; this package and the rivals in other colours."""
+    from matplotlib import colormaps
+
+    fixed = [method for method in methods if fixed_order(method) is not None]
+    rivals = [method for method in methods if method not in fixed and not method.startswith("salsa")]
+    styles: dict[str, dict[str, Any]] = {
+        "salsa-paper": {"color": PAPER, "lw": 2.2, "marker": "o", "zorder": 4},
+        "salsa": {"color": OURS, "lw": 1.8, "marker": "d", "ls": (0, (4, 1.5)), "zorder": 4},
+    }
+    shades = colormaps["Blues"](
+        [1.0 if len(fixed) == 1 else 0.4 + 0.6 * k / (len(fixed) - 1) for k in range(len(fixed))]
+    )
+    for k, method in enumerate(fixed):
+        styles[method] = {"color": shades[k], "lw": 2.2, "marker": ("o" + MARKERS)[k % 13], "zorder": 3}
+    for k, method in enumerate(rivals):
+        line = DASHES[(k + k // len(RIVAL_COLOURS)) % len(DASHES)]
+        styles[method] = {
+            **{"color": RIVAL_COLOURS[k % len(RIVAL_COLOURS)], "ls": line},
+            **{"lw": 1.2, "marker": MARKERS[k % len(MARKERS)], "zorder": 2},
+        }
+    return {method: styles[method] for method in methods}
+
+
+def _draw_line(ax: Axes, points: Sequence[Point], style: dict[str, Any]) -> None:
+    ax.errorbar(
+        [point["n"] for point in points],
+        [point["share"] or 0.0 for point in points],
+        yerr=[point["share_se"] or 0.0 for point in points],
+        label=name_of(points[0]["method"]),
+        markersize=4.5,
+        capsize=2,
+        elinewidth=0.9,
+        **style,
+    )
+
+
+def _finish(ax: Axes, points: Sequence[Point], title: str) -> None:
+    from matplotlib.ticker import NullFormatter
+
+    ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="mean squared error / variance of the truth")
+    sizes = sorted({point["n"] for point in points})
+    ax.set_xticks(sizes, [str(n) for n in sizes])
+    ax.xaxis.set_minor_formatter(NullFormatter())
+    ax.tick_params(axis="x", which="minor", length=0)
+    ax.set_title(title, fontsize="medium")
+    ax.grid(axis="y", color="0.9", lw=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
+    handles, labels = ax.get_legend_handles_labels()
+    # As the lines are one above the other at the right end.
+    last = {name_of(point["method"]): point["share"] or 0.0 for point in points}
+    order = sorted(range(len(labels)), key=lambda k: -last[labels[k]])
+    beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
+    ax.legend([handles[k] for k in order], [labels[k] for k in order], fontsize="small", **beside)
+
+
+def _note(points: Sequence[Point]) -> str:
+    """How many trials, and what is not drawn."""
+    trials = sorted({point["trials"] for point in points if point["status"] == OK})
+    many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else f"{trials[0]} trial{'s' * (trials[0] > 1)}"
+    missing = [
+        f"{name_of(point['method'])} at n = {point['n']} ({point['status']})"
+        for point in points
+        if point["status"] != OK
+    ]
+    left_out = f" Not drawn: {', '.join(missing)}." if missing else ""
+    return f"Mean of {many}; bars: one standard error either side.{left_out}"

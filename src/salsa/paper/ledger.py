@@ -1,0 +1,85 @@
+"""Results on disk, one line each, written so that a killed run loses none that was finished."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import io
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from salsa.paper.runner import Result, Trial
+
+NAME = "results.csv"
+HEADER = ",".join(Result._fields)
+
+
+class Ledger:
+    """The file `results.csv` in a folder: a header, then a line for every result; the last line of a trial counts."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.file = file
+        content = file.read()
+        whole = content[: content.rfind(b"\n") + 1]
+        self.results: dict[Trial, Result] = {result.trial: result for result in _as_results(whole, file.name)}
+        # A last line that was torn off goes, so that the next one begins on its own.
+        file.truncate(len(whole))
+        file.seek(len(whole))
+        if not whole:
+            self._write(HEADER + "\n")
+
+    def is_done(self, trial: Trial, limit: float | None) -> bool:
+        """Whether it need not run: it is ok, or was stopped by a limit that was not lower. Failures run again."""
+        known = self.results.get(trial)
+        if known is None or known.status.startswith("failed"):
+            return False
+        return known.status == "ok" or (limit is not None and known.limit >= limit)
+
+    def add(self, result: Result) -> None:
+        """Append one line, which is on the disk when this returns."""
+        self._write(_as_line(result))
+        self.results[result.trial] = result
+
+    def _write(self, line: str) -> None:
+        self.file.write(line.encode())
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+
+@contextmanager
+def open_ledger(folder: str | Path) -> Iterator[Ledger]:
+    """The ledger of a folder, which is made if it is not there; for one run at a time."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    path = Path(folder, NAME)
+    path.touch()
+    with path.open("r+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system gives it back, however this process ends
+        except BlockingIOError as error:
+            raise ValueError(f"{path} is being written by another run; wait for it, or give another folder") from error
+        yield Ledger(file)
+
+
+def _as_line(result: Result) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(result)
+    return text.getvalue()
+
+
+def _as_results(content: bytes, name: str) -> list[Result]:
+    """What whole lines of a file of this name say."""
+    lines = content.decode().splitlines()
+    if lines[:1] not in ([], [HEADER]):
+        raise ValueError(f"{name} is not a file of results: its first line should be {HEADER}")
+    return [_as_result(line) for line in csv.reader(lines[1:])]
+
+
+def _as_result(line: list[str]) -> Result:
+    dataset, method, protocol, seed, n, D, status, mse, order, seconds, wall_seconds, limit = line
+    return Result(
+        *(dataset, method, protocol, int(seed), int(n), int(D), status),
+        *(float(mse), int(order) if order else None, float(seconds), float(wall_seconds), float(limit)),
+    )

@@ -1,0 +1,158 @@
+"""From rows to Table 1: errors beside the published ones, their ratios, and where SALSA ranks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from salsa.paper.runner import PAPER_RIVALS, Row
+
+
+@dataclass(frozen=True, eq=False)
+class Table1:
+    """Rows of one protocol as tables.
+
+    frame : data frame, a row for every data set and method, with the names of ``Row``.
+    """
+
+    rows: Sequence[Row]
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        numbers = dict.fromkeys(("mse", "published_mse", "published_seconds", "ratio"), "float64")
+        whole = dict.fromkeys(("order", "published_order"), "Int64")
+        return pd.DataFrame(list(self.rows), columns=list(Row.__annotations__)).astype(numbers | whole)
+
+    @cached_property
+    def errors(self) -> pd.DataFrame:
+        """Mean squared errors, a row per method and a column per data set."""
+        return _wide(self.frame, "mse")
+
+    @cached_property
+    def published_errors(self) -> pd.DataFrame:
+        """The same as the paper has it."""
+        return _wide(self.frame, "published_mse")
+
+    def methods(self) -> pd.DataFrame:
+        """For every method over the sets: median, smallest and largest ratio, sets done, CPU seconds of all fits."""
+        groups = self.frame.groupby("method", sort=False)
+        ratio = groups["ratio"]
+        return pd.DataFrame(
+            {
+                "median_ratio": ratio.median(),
+                "min_ratio": ratio.min(),
+                "max_ratio": ratio.max(),
+                "done": groups["mse"].count(),
+                "sets": groups.size(),
+                "seconds": groups["seconds"].sum(min_count=1),
+            }
+        ).reset_index()
+
+    def ranks(self) -> pd.DataFrame:
+        """For every data set: the rank of SALSA among the rivals that have an error, published and here.
+
+        Here twice: "equal" is SALSA as the authors ran it, "learned" this package as it comes. 1 is the best.
+        """
+        ranks = pd.DataFrame(
+            {
+                "published": _rank(self.published_errors, "salsa"),
+                "equal": _rank(self.errors, "salsa"),
+                "learned": _rank(self.errors, "salsa-learned"),
+                "methods": 1 + _rivals(self.errors).count(),
+            }
+        )
+        return ranks.rename_axis("dataset").reset_index()
+
+    def average_ranks(self) -> dict[str, float]:
+        """Of ``ranks`` over the data sets."""
+        ranks = self.ranks()
+        return {name: float(ranks[name].mean()) for name in ("published", "equal", "learned")}
+
+    def unfinished(self) -> pd.DataFrame:
+        """Data sets and methods without an error, and why."""
+        return self.frame.loc[self.frame["status"] != "ok", ["dataset", "method", "status"]].reset_index(drop=True)
+
+    def to_json(self) -> str:
+        """An object of lists of rows; null for a number that is not there."""
+        parts = {"rows": self.frame, "methods": self.methods(), "ranks": self.ranks(), "unfinished": self.unfinished()}
+        averages = pd.DataFrame([self.average_ranks()])
+        return json.dumps(
+            {name: _records(part) for name, part in parts.items()} | {"average_ranks": _records(averages)[0]}
+        )
+
+    def to_markdown(self) -> str:
+        """Four tables: errors here / published, ratios by method, ranks of SALSA, and what did not finish."""
+        parts = [
+            ("Mean squared errors: here / published", self._both()),
+            ("Ratio to the published error, and CPU seconds", _texts(self.methods())),
+            ("Rank of SALSA among the rivals", _texts(pd.concat([self.ranks(), self._average_row()]))),
+            ("Not finished", _texts(self.unfinished())),
+        ]
+        return "\n".join(f"### {title}\n\n{markdown(part)}\n" for title, part in parts if len(part))
+
+    def _both(self) -> pd.DataFrame:
+        """A row per method, a column per data set: here / published."""
+        here = [_result(row) for row in self.rows]
+        printed = [number(mse) for mse in self.frame["published_mse"]]
+        cells = self.frame.assign(both=[f"{a} / {b}" for a, b in zip(here, printed, strict=True)])
+        return _wide(cells, "both").fillna("").rename_axis("method").reset_index()
+
+    def _average_row(self) -> pd.DataFrame:
+        return pd.DataFrame([{"dataset": "average", **self.average_ranks()}])
+
+
+def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
+    """A row per method, a column per data set, both in the order in which they come."""
+    wide = frame.pivot_table(column, "method", "dataset", aggfunc="first", sort=False)
+    return wide.reindex(frame["method"].unique(), columns=frame["dataset"].unique())
+
+
+def _rivals(errors: pd.DataFrame) -> pd.DataFrame:
+    return errors[errors.index.isin(PAPER_RIVALS)]
+
+
+def _result(row: Row) -> str:
+    """The error, or in two words why there is none."""
+    return number(row["mse"]) if row["status"] == "ok" else row["status"].split(":")[0]
+
+
+def _rank(errors: pd.DataFrame, method: str) -> pd.Series[float]:
+    """1 + the number of rivals whose error is smaller, for every data set; not a number where there is no error."""
+    if method not in errors.index:
+        return pd.Series(np.nan, index=errors.columns)
+    own = errors.T[method]
+    better = _rivals(errors).lt(own, axis="columns").sum()
+    return (1.0 + better).where(own.notna())
+
+
+def number(value: Any) -> str:
+    """Four digits, as many as a table of errors from 0.00001 to 100 can be read with; - for none."""
+    return "-" if pd.isna(value) else f"{value:.4g}"
+
+
+def _texts(frame: pd.DataFrame) -> pd.DataFrame:
+    """All numbers as texts."""
+    return frame.map(lambda value: value if isinstance(value, str) else number(value))
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows as JSON can have them: None for a number that is not there."""
+    return [
+        {name: None if pd.isna(value) else value for name, value in zip(frame.columns, row, strict=True)}
+        for row in frame.astype(object).to_numpy().tolist()
+    ]
+
+
+def markdown(frame: pd.DataFrame) -> str:
+    """A table of texts as Markdown has it."""
+    return "\n".join(map(_line, [list(frame.columns), ["---"] * frame.shape[1], *frame.to_numpy().tolist()]))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"

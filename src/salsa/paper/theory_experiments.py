@@ -1,0 +1,207 @@
+"""Simulations of what the theorems say: the rate in n, the dependence on D, and the order that is best for n rows.
+
+Features are independent and uniform on [-1, 1], base kernels Matern 3/2 (eigenvalues of the order l^-4: s = 2), the
+penalty is the best of a grid against the truth on new rows, which is what a theorem that chooses lambda promises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.random import Generator
+from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
+
+from salsa.kernels import AdditiveKernel, Floats
+from salsa.paper.theory import (
+    base_eigenvalues,
+    effective_dimension,
+    exact_order_kernel,
+    product_dimension,
+    theorem1_bound,
+)
+
+BANDWIDTH, CENTRES, NEW_ROWS = 1.0, 5, 2000
+PENALTIES = np.logspace(-8, 0, 33)  # times the diagonal of the kernel
+WIDER = (1.0, 2.0, 4.0, 8.0, 16.0)
+SMOOTHNESS = 2.0
+TRUE, FULL, FULL_WIDER = "order 1, that of the truth", "order D", "order D, widths chosen too"
+
+
+class AdditiveTruth(NamedTuple):
+    """f(x) = sum_j sum_i c_ij k(x_j, z_ij), of variance 1."""
+
+    centres: Floats  # (CENTRES, D)
+    coef: Floats  # (CENTRES, D)
+    norm_squared: float  # sum of the squared RKHS norms of its D components
+
+    def __call__(self, X: Floats) -> Floats:
+        return sum(
+            (_base(X[:, [j]], self.centres[:, [j]]) @ self.coef[:, j] for j in range(X.shape[1])), np.zeros(len(X))
+        )
+
+
+class Fit(NamedTuple):
+    """Kernel ridge regression at every penalty of a grid: paths of the same length."""
+
+    lam: Floats
+    risk: Floats  # mean squared distance to the truth on new rows
+    dimension: Floats  # trace K (K + n lambda)^-1
+
+
+def dimension_table(
+    dimensions: Sequence[int] = (2, 3, 4, 5, 6, 8, 10, 12), orders: Sequence[int] = (1, 2, 3), lam: float = 1e-4
+) -> pd.DataFrame:
+    """gamma_k(lambda) of Theorem 1 for some orders and for order D, kernels scaled to a diagonal of 1; no sampling.
+
+    Columns: D, order, components (their number), dimension (the sum of theirs).
+    """
+    mu = base_eigenvalues(BANDWIDTH)
+    pairs = [(D, order) for D in dimensions for order in sorted({*orders, D}) if order <= D]
+    rows = [{"D": D, "order": order, "components": comb(D, order)} for D, order in pairs]
+    # a sum of M kernels over M has the diagonal of one: lambda M for the sum is lambda for the mean
+    sizes = [row["components"] * product_dimension(mu, row["order"], lam * row["components"]) for row in rows]
+    return pd.DataFrame(rows).assign(dimension=sizes)
+
+
+def rate_experiment(
+    sizes: Sequence[int] = (100, 200, 400, 800, 1600), D: int = 10, repeats: int = 8, seed: int = 0
+) -> pd.DataFrame:
+    """Excess risk of an additive truth of order 1 against n: see ``additive_trials`` for the columns."""
+    return pd.concat([additive_trials(n, D, repeats, seed) for n in sizes], ignore_index=True)
+
+
+def dimension_experiment(
+    dimensions: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24), n: int = 400, repeats: int = 8, seed: int = 0
+) -> pd.DataFrame:
+    """The same against the number of features D."""
+    return pd.concat([additive_trials(n, D, repeats, seed) for D in dimensions], ignore_index=True)
+
+
+def additive_trials(n: int, D: int, repeats: int, seed: int, noise: float = 0.5) -> pd.DataFrame:
+    """Truths of order 1 and variance 1, fitted with order 1 and with order D.
+
+    Columns: n, D, method, repeat; risk, the best on the grid, and its lam and effective dimension; bound, the least
+    value on the grid of Theorem 1 without chi, and sum_bound, of the same for the sum kernel as one component (both for
+    the true order only).
+    """
+    rows = []
+    for repeat in range(repeats):
+        truth = draw_truth(D, np.random.default_rng([seed, D, repeat]))  # the same for every n
+        rng = np.random.default_rng([seed, D, repeat, n])
+        X, Z = rng.uniform(-1, 1, (n, D)), rng.uniform(-1, 1, (NEW_ROWS, D))
+        y, f = truth(X) + noise * rng.normal(size=n), truth(Z)
+        for method, kernels in _contenders(D):
+            fits = [fit_path(kernel, X, y, Z, f) for kernel in kernels]
+            best = min(fits, key=lambda fit: float(fit.risk.min()))
+            bounds = _bounds(best, n, D, truth.norm_squared, noise**2) if method == TRUE else {}
+            rows.append({"n": n, "D": D, "method": method, "repeat": repeat, **_best(best), **bounds})
+    return pd.DataFrame(rows)
+
+
+def order_experiment(
+    sizes: Sequence[int] = (50, 100, 200, 400, 800, 1600),
+    orders: Sequence[int] = (1, 2, 3, 4, 8),
+    D: int = 8,
+    repeats: int = 6,
+    seed: int = 0,
+    share: float = 0.05,
+    noise: float = 0.3,
+) -> pd.DataFrame:
+    """A truth with all orders, f(x) = prod_j (1 + sqrt(share) g_j(x_j)) - 1 over its sd, fitted with each order.
+
+    Every g_j has mean 0 and variance 1, so that order m has a share of the variance proportional to C(D, m) share^m.
+    Columns: n, order, repeat, risk, lam, dimension; beyond, the variance beyond the order, which no kernel of that order
+    can reach.
+    """
+    tails = order_tails(D, share)
+    rows = []
+    for n in sizes:
+        for repeat in range(repeats):
+            phase = np.random.default_rng([seed, repeat]).uniform(0, 2 * np.pi, D)  # the same for every n
+            rng = np.random.default_rng([seed, repeat, n])
+            X, Z = rng.uniform(-1, 1, (n, D)), rng.uniform(-1, 1, (NEW_ROWS, D))
+            y, f = _product_truth(X, phase, share) + noise * rng.normal(size=n), _product_truth(Z, phase, share)
+            for order in orders:
+                fit = fit_path(exact_order_kernel(np.full(D, BANDWIDTH), order), X, y, Z, f)
+                rows.append({"n": n, "order": order, "repeat": repeat, **_best(fit), "beyond": tails[order]})
+    return pd.DataFrame(rows)
+
+
+def order_tails(D: int, share: float) -> Floats:
+    """Shares of the variance of that truth beyond the orders 0..D."""
+    variances = np.array([comb(D, m) * share**m for m in range(D + 1)])
+    variances[0] = 0.0
+    tails: Floats = 1 - np.cumsum(variances) / variances.sum()
+    return tails
+
+
+def best_orders(frame: pd.DataFrame) -> pd.Series[int]:
+    """For every n of ``order_experiment``, the order with the least mean risk."""
+    means = frame.pivot_table("risk", "n", "order", aggfunc="mean")
+    return means.idxmin(axis=1).rename("order")
+
+
+def slopes(frame: pd.DataFrame, by: str) -> dict[str, float]:
+    """Of log mean risk over log n or log D, by least squares: the exponents, one for every method."""
+    found = {}
+    for method, rows in frame.groupby("method"):
+        means = rows.groupby(by)["risk"].mean()
+        x, y = np.log(means.index.to_numpy(np.float64)), np.log(means.to_numpy(np.float64))
+        found[str(method)] = float(np.polyfit(x, y, 1)[0])
+    return found
+
+
+def draw_truth(D: int, rng: Generator) -> AdditiveTruth:
+    """Random centres and coefficients, scaled to variance 1 on random rows."""
+    centres, coef = rng.uniform(-1, 1, (CENTRES, D)), rng.normal(size=(CENTRES, D))
+    coef -= coef.mean(axis=0)
+    coef /= np.std(AdditiveTruth(centres, coef, 0.0)(rng.uniform(-1, 1, (4000, D))))
+    norms = [coef[:, j] @ _base(centres[:, [j]], centres[:, [j]]) @ coef[:, j] for j in range(D)]
+    return AdditiveTruth(centres, coef, float(sum(norms)))
+
+
+def fit_path(kernel: AdditiveKernel, X: Floats, y: Floats, Z: Floats, f: Floats) -> Fit:
+    """Fit X (n, D), y (n,) at every penalty from one eigen-decomposition; compare with the truth f (m,) at Z (m, D)."""
+    with threadpool_limits(1):
+        values, vectors = eigh(kernel(X))
+        lam = PENALTIES * kernel.diagonal(X[:1])[0]
+        values = np.maximum(values, 0.0)
+        shrunk = (vectors.T @ y)[:, None] / (values[:, None] + len(X) * lam)  # (n, grid)
+        predictions = kernel(Z, X) @ (vectors @ shrunk)
+    risk = np.mean((predictions - f[:, None]) ** 2, axis=0)
+    return Fit(lam, risk, effective_dimension(values, len(X) * lam))
+
+
+def _contenders(D: int) -> Iterator[tuple[str, list[AdditiveKernel]]]:
+    h = np.full(D, BANDWIDTH)
+    yield TRUE, [exact_order_kernel(h, 1)]
+    yield FULL, [exact_order_kernel(h, D)]
+    yield FULL_WIDER, [exact_order_kernel(c * h, D) for c in WIDER]
+
+
+def _bounds(fit: Fit, n: int, D: int, norm_squared: float, variance: float) -> dict[str, float]:
+    dimension = D * effective_dimension(base_eigenvalues(BANDWIDTH), fit.lam)
+    paper = theorem1_bound(D, n, fit.lam, norm_squared, variance, dimension)
+    as_one = theorem1_bound(1, n, fit.lam, norm_squared, variance, fit.dimension)
+    return {"bound": float(paper.min()), "sum_bound": float(as_one.min())}
+
+
+def _best(fit: Fit) -> dict[str, float]:
+    best = int(np.argmin(fit.risk))
+    return {"risk": float(fit.risk[best]), "lam": float(fit.lam[best]), "dimension": float(fit.dimension[best])}
+
+
+def _base(x: Floats, z: Floats) -> Floats:
+    return exact_order_kernel([BANDWIDTH], 1)(x, z)
+
+
+def _product_truth(X: Floats, phase: Floats, share: float) -> Floats:
+    waves = np.sqrt(2) * np.sin(np.pi * X + phase)
+    variance = (1 + share) ** X.shape[1] - 1
+    truth: Floats = (np.prod(1 + np.sqrt(share) * waves, axis=1) - 1) / np.sqrt(variance)
+    return truth

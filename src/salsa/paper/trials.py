@@ -1,0 +1,136 @@
+"""One fit of figure 1 -> a row; rows on disk, whole lines each, so that a killed run loses none that was finished."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from salsa.baselines.registry import find_rival, make_baseline
+from salsa.baselines.trial import failure
+from salsa.paper.functions import Sample
+from salsa.regressor import SalsaRegressor
+
+OK, TIMED_OUT = "ok", "timed out"
+
+Draw = Callable[[int, int], Sample]  # the rows of n and trial
+
+
+class Job(NamedTuple):
+    """One fit."""
+
+    method: str
+    n: int
+    trial: int
+
+
+class Row(NamedTuple):
+    """What came of it. One that failed has no error; one that was ended took `seconds`, the limit."""
+
+    method: str
+    n: int
+    trial: int
+    mse: float | None
+    variance: float | None  # of the test target
+    order: int | None
+    seconds: float
+    status: str  # "ok", "timed out" or "failed: " and why
+
+    @property
+    def job(self) -> Job:
+        return Job(self.method, self.n, self.trial)
+
+
+def make(method: str) -> Any:
+    """A new estimator: "salsa-d3" is the paper's SALSA of order 3, other names are those of ``make_baseline``."""
+    if (order := fixed_order(method)) is None:
+        return make_baseline(method)
+    return SalsaRegressor(
+        order, relevance="equal", interactions="exact", bandwidth="rule_of_thumb", random_state=0, n_jobs=1
+    )
+
+
+def fixed_order(method: str) -> int | None:
+    """d of a name such as "salsa-d3"; None of other names, which must be known."""
+    if (named := re.fullmatch(r"salsa-d([1-9]\d*)", method)) is not None:
+        return int(named[1])
+    find_rival(method)
+    return None
+
+
+def measure(job: Job, draw: Draw, start_clock: Callable[[], None] = lambda: None) -> Row:
+    """Fit the rows of ``draw(n, trial)`` on one thread and predict its test rows; an error becomes the status.
+
+    `start_clock` is called when all that is left is to fit and predict.
+    """
+    begin = time.process_time()
+    try:
+        model, sample = make(job.method), draw(job.n, job.trial)
+        with threadpool_limits(1), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start_clock()
+            begin = time.process_time()
+            model.fit(sample.X_train, sample.y_train)
+            seconds = time.process_time() - begin
+            prediction = np.asarray(model.predict(sample.X_test)).ravel()
+        if not np.isfinite(prediction).all():
+            raise ValueError(f"{np.sum(~np.isfinite(prediction))} of {len(prediction)} predictions are not finite")
+    except Exception as error:  # whatever goes wrong in a method must not stop the others
+        return Row(*job, None, None, None, time.process_time() - begin, failure(error))
+    mse, order = float(np.mean((prediction - sample.y_test) ** 2)), getattr(model, "order_", None)
+    return Row(*job, mse, float(np.var(sample.y_test)), None if order is None else int(order), seconds, OK)
+
+
+def remaining(jobs: Iterable[Job], rows: Iterable[Row], time_limit: float) -> list[Job]:
+    """Jobs that are not done. What failed, or was ended sooner than this limit, gets another chance."""
+    done = {row.job for row in rows if row.status == OK or (row.status == TIMED_OUT and row.seconds >= time_limit)}
+    return [job for job in jobs if job not in done]
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The last row of every job in the file; a line that was being written when the machine stopped does not count."""
+    if not path.exists():
+        return []
+    text = path.read_text(encoding="utf-8")
+    header, *lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1])) if "\n" in text else [list(Row._fields)]
+    if tuple(header) != Row._fields:
+        raise ValueError(f"{path} holds other columns than {', '.join(Row._fields)}: move it away, or choose another")
+    rows = (_parsed(line) for line in lines)
+    return list({row.job: row for row in rows}.values())
+
+
+def append_row(path: Path, row: Row) -> None:
+    """One line, whole and on the disk; the first one after a header."""
+    with path.open("ab", buffering=0) as file:
+        file.write((_line(Row._fields) if file.tell() == 0 else b"") + _line(row))
+        os.fsync(file.fileno())
+
+
+def mend(path: Path) -> None:
+    """Remove a line that was not completed from the end of the file."""
+    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
+        os.truncate(path, content.rfind(b"\n") + 1)
+
+
+def _line(values: Sequence[Any]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue().encode()
+
+
+def _parsed(line: Sequence[str]) -> Row:
+    method, n, trial, mse, variance, order, seconds, status = line
+    return Row(
+        *(method, int(n), int(trial)),
+        *(float(mse) if mse else None, float(variance) if variance else None, int(order) if order else None),
+        *(float(seconds), status),
+    )

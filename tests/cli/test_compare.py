@@ -1,0 +1,226 @@
+"""salsa compare: the numbers of ``salsa.baselines.compare``, as a table, as JSON and as a picture."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from cli.command import contents, interrupt, interruptible, make_mixed, make_table, on_terminal, shell
+from cli.test_cli_shell import complete
+from salsa import cli
+from salsa.baselines import BASELINES, compare, leaderboard
+from salsa.baselines.registry import RIVALS
+from salsa.cli.compare import _chosen
+
+QUICK = ["--target", "y", "--methods", "lar,lasso"]
+NUMBERS = ["mse", "mse_se", "r2"]
+OFFERED = [*(name for name in RIVALS if name != "salsa"), "all", "paper"]
+
+
+@pytest.fixture
+def never_runs(monkeypatch):
+    """What is refused must be refused before any method runs."""
+    monkeypatch.setattr(leaderboard, "run_all", None)
+
+
+def read_frame(text):
+    return pd.DataFrame(json.loads(text))
+
+
+class TestNumbers:
+    @pytest.mark.parametrize("options", [[], ["--limit", "60", "--jobs", "2"]])
+    def test_json_is_what_python_says(self, call, folder, options):
+        code, out, err = call("compare", "train.csv", *QUICK, "--cv", "4", "--seed", "3", "--json", *options)
+        assert (code, err) == (0, "")
+        train = pd.read_csv("train.csv")
+        expected = compare(train.drop(columns="y"), train["y"], ["lar", "lasso"], cv=4, random_state=3)
+        assert list(read_frame(out)) == list(expected.frame)
+        kept = ["method", *NUMBERS, "status"]
+        pd.testing.assert_frame_equal(read_frame(out)[kept], expected.frame[kept], rtol=1e-12)
+
+    def test_table(self, call, folder):
+        code, out, err = call("compare", "train.csv", *QUICK)
+        frame = read_frame(call("compare", "train.csv", *QUICK, "--json")[1])
+        assert (code, err) == (0, "")
+        assert re.match(rf"rows +60\nfeatures +4\nfolds +5\nbest +{frame['method'][0]}\n\n", out)
+        printed = re.findall(r"^(\w+) +(\S+) +(\S+) +(\S+) +\d+\.\d\d +\d+\.\d{3}$", out, re.MULTILINE)
+        assert printed == [(r.method, f"{r.mse:.4g}", f"{r.mse_se:.2g}", f"{r.r2:.4f}") for r in frame.itertuples()]
+        assert max(map(len, out.splitlines())) <= 80
+
+    def test_columns_by_their_roles(self, call, folder):
+        make_mixed().assign(empty=None).to_csv("t.csv", index=False)
+        arguments = ["t.csv", "--target", "y", "--methods", "salsa", "--drop", "a", "--category", "code", "--json"]
+        code, out, err = call("compare", *arguments)
+        assert (code, err) == (0, "salsa: column 'empty' has no values and is ignored\n")
+        X = make_mixed()[["colour", "code", "flag"]].astype({"flag": float})
+        X["code"] = pd.Categorical(X["code"].astype(float))
+        expected = compare(X, make_mixed()["y"], ["salsa"])
+        assert read_frame(out)["mse"][0] == pytest.approx(expected.frame["mse"][0])
+
+    def test_standard_input(self, call, folder):
+        from_pipe = call("compare", "-", *QUICK, "--json", stdin=Path("train.csv").read_bytes())
+        assert read_frame(from_pipe[1])["mse"].equals(
+            read_frame(call("compare", "train.csv", *QUICK, "--json")[1])["mse"]
+        )
+
+
+class TestMethods:
+    def test_a_few_if_left_out(self, call, folder, monkeypatch):
+        monkeypatch.setattr(leaderboard, "FAST", ("lasso",))
+        assert read_frame(call("compare", "train.csv", "--target", "y", "--json")[1])["method"].tolist() == ["lasso"]
+
+    def test_words_for_many(self):
+        assert _chosen("all") == [*BASELINES, "salsa", "salsa-paper"]
+        assert _chosen("paper") == [name for name in RIVALS if RIVALS[name].in_paper]
+        assert len(_chosen("PAPER")) == 22
+        assert _chosen("salsa, Ridge,paper")[:3] == ["salsa", "ridge", "krr"]
+
+    def test_one_that_fails_does_not_stop_the_others(self, call, folder):
+        make_mixed().to_csv("mixed.csv", index=False)
+        code, out, err = call("compare", "mixed.csv", "--target", "y", "--methods", "ridge,salsa", "--cv", "3")
+        assert (code, err) == (0, "")
+        assert re.search(r"^salsa +0\.\d+", out, re.MULTILINE)
+        assert re.search(r"^\nridge  failed: ValueError: could not convert string", out, re.MULTILINE)
+
+    def test_none_that_finishes(self, refused, folder):
+        make_mixed().to_csv("mixed.csv", index=False)
+        message = refused("compare", "mixed.csv", *QUICK, "--json")
+        assert message.startswith("salsa: no method finished: lar failed: ValueError: ")
+
+    def test_a_limit_ends_what_is_slow(self, call, folder):
+        make_table(800, 12).to_csv("large.csv", index=False)
+        begin = time.perf_counter()
+        code, out, _ = call("compare", "large.csv", "--target", "y", "--methods", "lar,cosso", "--limit", "1.5")
+        assert code == 0
+        assert out.endswith("\ncosso  timed out\n")
+        assert time.perf_counter() - begin < 30
+
+    def test_what_methods_print_is_no_result(self, call, folder, monkeypatch):
+        class Loud(type(RIVALS["ridge"].make())):
+            def fit(self, X, y):
+                print("epoch 1")
+                return super().fit(X, y)
+
+        loud = Loud(RIVALS["ridge"].make().steps)
+        monkeypatch.setattr("salsa.baselines.trial.make_baseline", lambda name: loud)
+        code, out, err = call("compare", "train.csv", "--target", "y", "--methods", "ridge", "--json")
+        assert (code, len(json.loads(out)), err) == (0, 1, "epoch 1\n" * 5)
+
+
+class TestPlot:
+    @pytest.mark.parametrize(("name", "sign"), [("c.png", b"\x89PNG"), ("c.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
+    def test_pictures(self, call, folder, name, sign):
+        code, out, err = call("compare", "train.csv", *QUICK, "--plot", name)
+        assert (code, err) == (0, "")
+        assert f"plot      {name}\n" in out
+        assert Path(name).read_bytes().startswith(sign)
+
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("c.gift", "cannot draw c.gift: name it .png, .svg or .pdf"),
+            ("c", "cannot draw c: name it .png"),
+            ("absent/c.png", "there is no folder"),
+            ("folder.png", "is not a file"),
+        ],
+    )
+    def test_checked_before_the_work(self, refused, never_runs, name, message):
+        Path("folder.png").mkdir()
+        assert message in refused("compare", "train.csv", *QUICK, "--plot", name)
+
+    def test_an_input_is_not_overwritten(self, refused, never_runs):
+        Path("t.png").write_text("a,y\n1,2\n", encoding="utf-8")
+        assert "it is also an input" in refused("compare", "t.png", *QUICK, "--plot", "t.png")
+
+    def test_without_matplotlib(self, refused, never_runs, monkeypatch):
+        monkeypatch.setitem(sys.modules, "matplotlib", None)
+        assert "--plot needs matplotlib: pip install" in refused("compare", "train.csv", *QUICK, "--plot", "c.png")
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ("--target y --methods ridge,rigde", "there is no method 'rigde': did you mean 'ridge'?"),
+            ("--target y --methods ridge,", "there is no method ''"),
+            ("--target Y", "train.csv has no column 'Y' (did you mean 'y'?)"),
+            ("--target y --drop aa", "train.csv has no column 'aa'"),
+            ("--target y --drop y", "column 'y' has two roles"),
+            ("--target y --cv 1", "Invalid value for '--cv'"),
+            ("--target y --cv 61", "cv=61: there are only 60 rows"),
+            ("--target y --limit 0", "'--limit': 0.0 is not a positive number of seconds"),
+            ("--target y --limit nan", "'--limit': nan is not a positive number of seconds"),
+            ("--target y --jobs 0", "Invalid value for '--jobs'"),
+        ],
+    )
+    def test_one_line(self, refused, never_runs, options, message):
+        assert message in refused("compare", "train.csv", *options.split())
+
+    def test_unknown_methods_are_told_of_before_a_table_is_read(self, refused):
+        assert "there is no method 'magic'" in refused("compare", "absent.csv", "--target", "y", "--methods", "magic")
+
+
+class TestShell:
+    def test_progress_is_for_terminals(self, folder):
+        quiet = shell("compare", "train.csv", *QUICK, "--json")
+        assert (quiet.returncode, quiet.stderr) == (0, b"")
+        out, seen = on_terminal("compare", "train.csv", *QUICK, "--json")
+        assert read_frame(out)["mse"].equals(read_frame(quiet.stdout)["mse"])
+        assert "Comparing on 60 rows, 4 features" in seen
+        assert re.search(r"\[salsa\] lar: mse \S+ \+- \S+ \(1 of 2, \S+ s\)", seen)
+
+    @pytest.mark.parametrize("options", [[], ["--limit", "60", "--jobs", "2"]])
+    def test_interrupted(self, folder, options):
+        before = contents(folder)
+        table = make_table(1500, 12).to_csv(index=False).encode()
+        process = interruptible("compare", "-", "--target", "y", "--methods", "cosso,gbrt", "--plot", "c.png", *options)
+        process.stdin.write(table)  # more than a pipe holds: when all is written, the command is reading
+        process.stdin.close()
+        process.stdin = None
+        deadline, expected = time.monotonic() + 60, 2 if options else 0
+        time.sleep(2)
+        while len(children := children_of(process.pid)) < expected and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert len(children) == expected
+        assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
+        assert contents(folder) == before
+        assert not any(map(is_running, children))
+
+    def test_help(self, call):
+        code, out, err = call("compare", "--help")
+        assert (code, err) == (0, "")
+        assert "Example: salsa compare" in out
+        assert not re.search(r"<|{|BOOL", out)
+
+    def test_names_are_completed(self, folder):
+        assert complete("salsa compare train.csv --methods salsa,") == [f"salsa,{name}" for name in OFFERED]
+        assert complete("salsa compare train.csv --target ") == list("abcdy")
+
+    def test_it_is_a_command(self):
+        assert "compare" in {command.callback.__name__ for command in cli.app.registered_commands}
+
+
+def children_of(pid):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(number) for number in listed.stdout.split()]
+
+
+def is_running(pid):
+    with suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+def test_the_page_on_rivals_has_all_of_them():
+    page = (Path(__file__).parents[2] / "docs" / "rivals.md").read_text(encoding="utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    assert [row[:4] for row in rows] == [[f"`{r.name}`", r.title, r.in_paper, r.package] for r in RIVALS.values()]
+    assert all(row[4] for row in rows)

@@ -1,0 +1,288 @@
+"""Trials of Table 1: in this process and in others, on disk, stopped, killed and continued."""
+
+import math
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import needs_data
+from sklearn.dummy import DummyRegressor
+from threadpoolctl import threadpool_info
+
+from salsa.baselines import BASELINES
+from salsa.paper import DATASETS, load_dataset, runner
+from salsa.paper.ledger import HEADER, NAME, open_ledger
+from salsa.paper.processes import run_all
+from salsa.paper.published import published
+from salsa.paper.runner import EVERY, METHODS, OURS, PAPER_RIVALS, Result, Trial, as_row, as_rows, measure, plan
+
+needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not here to find processes")
+A, B = Trial("housing", "ridge"), Trial("housing", "knn")
+
+
+def result(trial=A, **fields):
+    return Result(*trial, n=256, D=12, **{"mse": 0.1 + 0.2, "seconds": 1 / 3, "wall_seconds": 2.0, **fields})
+
+
+def same(a, b):
+    """Equal, where not a number equals itself."""
+    return [str(value) for value in a] == [str(value) for value in b]
+
+
+class TestNames:
+    def test_the_paper_has_21_rivals(self):
+        assert len(PAPER_RIVALS) == 21
+        assert set(PAPER_RIVALS) <= set(BASELINES)
+        assert set(METHODS) == {*OURS, *PAPER_RIVALS}
+
+    def test_all_means_the_22_of_the_paper_and_ours(self):
+        assert ("salsa", "salsa-learned", *PAPER_RIVALS) == EVERY
+
+    def test_only_additive_gp_lacks_published_numbers(self):
+        missing = {(d, m) for d in DATASETS for m in ("salsa", *PAPER_RIVALS) if published(d, m).mse is None}
+        assert {method for _, method in missing} == {"additive-gp"}
+        assert len(missing) == 8
+
+    def test_nothing_is_published_for_what_was_not_run(self):
+        assert published("speech", "ridge", "described") == (None, None, None)
+
+    def test_every_form_of_salsa_is_held_against_salsa(self):
+        assert published("speech", "salsa-learned") == published("speech", "salsa") == (0.02246, 2, 4.71)
+
+
+class TestLedger:
+    def test_numbers_come_back_exactly(self, tmp_path):
+        written = [result(order=3, limit=600.0), result(B, status='failed: ValueError: "a, b"', mse=math.nan)]
+        with open_ledger(tmp_path / "new" / "folder") as ledger:
+            for one in written:
+                ledger.add(one)
+        with open_ledger(tmp_path / "new" / "folder") as ledger:
+            assert all(same(a, b) for a, b in zip(ledger.results.values(), written, strict=True))
+
+    @pytest.mark.parametrize(
+        "torn", ["housing,knn,authors,0,256", "housing,knn,authors,0,256,12,ok,0.5,,1.0,1.0,60", "h"]
+    )
+    def test_a_torn_line_is_removed(self, tmp_path, torn):
+        with open_ledger(tmp_path) as ledger:
+            ledger.add(result())
+        with (tmp_path / NAME).open("a") as file:
+            file.write(torn)
+        with open_ledger(tmp_path) as ledger:
+            assert list(ledger.results) == [A]
+            ledger.add(result(B))
+        with open_ledger(tmp_path) as ledger:
+            assert list(ledger.results) == [A, B]
+
+    def test_a_torn_header_is_written_again(self, tmp_path):
+        (tmp_path / NAME).write_text(HEADER[:20])
+        with open_ledger(tmp_path) as ledger:
+            ledger.add(result())
+        assert (tmp_path / NAME).read_text().splitlines()[0] == HEADER
+
+    def test_a_line_is_on_disk_when_it_is_added(self, tmp_path):
+        with open_ledger(tmp_path) as ledger:
+            ledger.add(result())
+            assert (tmp_path / NAME).read_text().endswith("\n")
+            assert len((tmp_path / NAME).read_text().splitlines()) == 2
+
+    def test_the_last_line_of_a_trial_counts(self, tmp_path):
+        with open_ledger(tmp_path) as ledger:
+            ledger.add(result(status="failed: no"))
+            ledger.add(result(mse=7.0))
+        with open_ledger(tmp_path) as ledger:
+            assert ledger.results[A].mse == 7.0
+
+    def test_other_files_are_left_alone(self, tmp_path):
+        (tmp_path / NAME).write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match=r"results\.csv is not a file of results"), open_ledger(tmp_path):
+            pass
+        assert (tmp_path / NAME).read_text() == "a,b\n1,2\n"
+
+    def test_one_run_at_a_time(self, tmp_path):
+        with open_ledger(tmp_path), pytest.raises(ValueError, match="another run"), open_ledger(tmp_path):
+            pass
+
+    @pytest.mark.parametrize(
+        ("known", "limit", "done"),
+        [
+            (None, None, False),
+            (result(), None, True),
+            (result(), 60.0, True),
+            (result(status="failed: ValueError: no"), None, False),
+            (result(status="timed out", limit=60.0), 60.0, True),
+            (result(status="timed out", limit=60.0), 30.0, True),
+            (result(status="timed out", limit=60.0), 61.0, False),
+            (result(status="timed out", limit=60.0), None, False),
+            (result()._replace(protocol="described"), None, False),
+            (result()._replace(seed=1), None, False),
+        ],
+    )
+    def test_what_need_not_run_again(self, tmp_path, known, limit, done):
+        with open_ledger(tmp_path) as ledger:
+            if known is not None:
+                ledger.add(known)
+            assert ledger.is_done(A, limit) is done
+
+
+class TestRows:
+    def test_means_over_draws_of_noise_columns(self):
+        draws = [
+            result(Trial("airfoil", "salsa", seed=s), mse=mse, order=d) for s, mse, d in ((0, 1.0, 5), (1, 3.0, 5))
+        ]
+        row = as_row(draws)
+        assert (row["mse"], row["mse_sd"], row["seeds"], row["order"]) == (2.0, 1.0, 2, 5)
+        assert row["ratio"] == pytest.approx(2.0 / 0.51756)
+
+    def test_a_draw_without_an_error_leaves_none(self):
+        row = as_row([result(), result(A._replace(seed=1), status="timed out", mse=math.nan)])
+        assert row["status"] == "timed out"
+        assert math.isnan(row["mse"])
+        assert math.isnan(row["ratio"])
+
+    def test_in_the_order_of_our_lists(self):
+        names = [("forestfires", "salsa"), ("housing", "lar"), ("housing", "salsa"), ("galaxy", "knn")]
+        rows = as_rows(result(Trial(*pair)) for pair in names)
+        assert [(row["dataset"], row["method"]) for row in rows] == [names[2], names[1], names[3], names[0]]
+
+
+@needs_data
+class TestPlan:
+    def test_noise_columns_are_drawn_five_times_for_ours_only(self):
+        trials = plan(["airfoil", "housing"], ["salsa", "ridge"])
+        seeds = {key: sorted(t.seed for t in trials if t[:2] == key) for key in {t[:2] for t in trials}}
+        assert seeds.pop(("airfoil", "salsa")) == [0, 1, 2, 3, 4]
+        assert list(seeds.values()) == [[0]] * 3
+
+    def test_long_fits_come_first(self):
+        trials = plan(["forestfires", "galaxy"], ["ridge", "additive-gp"])
+        assert trials[0] == Trial("galaxy", "additive-gp")
+        assert trials[-1] == Trial("forestfires", "ridge")
+
+
+class Recorder(DummyRegressor):
+    def fit(self, X, y):
+        self.threads = max(pool["num_threads"] for pool in threadpool_info())
+        Recorder.last = self
+        return super().fit(X, y)
+
+
+@needs_data
+class TestMeasure:
+    def test_mean_squared_error_by_hand(self, monkeypatch):
+        monkeypatch.setitem(METHODS, "ridge", DummyRegressor)
+        data = load_dataset("forestfires")
+        expected = np.mean((data.y_test - np.mean(data.y_train)) ** 2)
+        measured = measure(Trial("forestfires", "ridge"))
+        assert measured.mse == pytest.approx(expected, rel=1e-12)
+        assert (measured.n, measured.D, measured.status, measured.order) == (211, 10, "ok", None)
+
+    def test_on_one_thread(self, monkeypatch):
+        monkeypatch.setitem(METHODS, "ridge", Recorder)
+        measure(Trial("forestfires", "ridge"))
+        assert Recorder.last.threads == 1
+
+    def test_an_error_becomes_the_status(self, monkeypatch):
+        monkeypatch.setitem(METHODS, "ridge", lambda: DummyRegressor(strategy="magic"))
+        measured = measure(Trial("forestfires", "ridge"))
+        assert measured.status.startswith("failed: InvalidParameterError: The 'strategy' parameter")
+        assert math.isnan(measured.mse)
+
+    def test_infinite_predictions_are_a_failure(self, monkeypatch):
+        monkeypatch.setitem(METHODS, "ridge", lambda: DummyRegressor(strategy="constant", constant=1e200))
+        assert measure(Trial("forestfires", "ridge")).status == "failed: ValueError: the mean squared error is inf"
+
+    def test_missing_data_are_not_the_fault_of_a_method(self, monkeypatch, tmp_path):
+        monkeypatch.setenv("SALSA_DATA", str(tmp_path))
+        monkeypatch.setattr(runner, "shape", runner.shape.__wrapped__)
+        with pytest.raises(FileNotFoundError, match="housing"):
+            plan(["housing"], ["ridge"])
+
+
+@needs_data
+class TestProcesses:
+    def test_the_same_numbers_and_none_runs_twice(self, tmp_path):
+        trials = plan(["forestfires"], ["salsa", "ridge"])
+        with open_ledger(tmp_path) as ledger:
+            first = sorted(run_all(trials, ledger, jobs=2))
+            again = sorted(run_all(trials, ledger, limit=60.0))
+        assert all(same(a, b) for a, b in zip(first, again, strict=True))
+        for one in first:
+            assert (one.mse, one.order) == (measure(one.trial).mse, measure(one.trial).order)
+
+    def test_a_limit_ends_the_process(self, tmp_path):
+        begin = time.perf_counter()
+        (stopped,) = run_all([Trial("speech", "svr-nu")], limit=0.2)
+        assert (stopped.status, stopped.limit, stopped.n) == ("timed out", 0.2, 520)
+        assert math.isnan(stopped.mse)
+        assert time.perf_counter() - begin < 60
+
+    @needs_pgrep
+    def test_what_kills_the_process_is_told(self):
+        killer = threading.Thread(target=_kill_a_child)
+        killer.start()
+        (killed,) = run_all([Trial("galaxy", "svr-nu")])
+        killer.join()
+        assert killed.status == "failed: its process ended without an answer (SIGKILL)"
+
+    @needs_pgrep
+    def test_kill_9_loses_no_finished_row(self, tmp_path):
+        command = [sys.executable, "-c", RUN, str(tmp_path)]
+        with subprocess.Popen(command) as process:
+            while len(_lines(tmp_path)) < 2:
+                time.sleep(0.05)
+            children = _children(process.pid)
+            assert children
+            process.send_signal(signal.SIGKILL)
+        before = _lines(tmp_path)
+        assert _all_gone(children)
+        with (tmp_path / NAME).open("a") as file:
+            file.write("forestfires,kn")
+        subprocess.run(command, check=True)
+        after = _lines(tmp_path)
+        assert after[: len(before)] == before
+        assert sorted(line.split(",")[1] for line in after[1:]) == sorted(METHODS_OF_RUN)
+
+
+METHODS_OF_RUN = ("ridge", "lar")
+RUN = f"""
+import sys
+from salsa.paper.ledger import open_ledger
+from salsa.paper.processes import run_all
+from salsa.paper.runner import plan
+with open_ledger(sys.argv[1]) as ledger:
+    list(run_all(plan(["forestfires"], {METHODS_OF_RUN}), ledger, jobs=1))
+"""
+
+
+def _lines(folder):
+    path = folder / NAME
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _children(pid):
+    return [int(child) for child in subprocess.run(["pgrep", "-P", str(pid)], capture_output=True).stdout.split()]
+
+
+def _kill_a_child():
+    """The first process of a trial that this one starts."""
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "paper.processes"]
+    while not (found := subprocess.run(command, capture_output=True).stdout.split()):
+        time.sleep(0.05)
+    os.kill(int(found[0]), signal.SIGKILL)
+
+
+def _all_gone(pids, patience=20.0):
+    """Whether all these processes end by themselves; what nobody has asked about yet stands as Z."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        command = ["ps", "-o", "stat=", "-p", ",".join(map(str, pids))]
+        if all(state.startswith(b"Z") for state in subprocess.run(command, capture_output=True).stdout.split()):
+            return True
+        time.sleep(0.1)
+    return False
