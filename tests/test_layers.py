@@ -55,10 +55,12 @@ ARROWS = {
     "distributed": {"cluster", "regressor", "sources", "progress"},
     "baselines": {
         *("regressor", "planning", "parameters", "learning", "folds", "moments", "solvers", "expansion", "kernels"),
-        *("guard", "memory", "jsonable", "explain"),
+        *("columns", "guard", "memory", "jsonable", "explain"),
     },
     "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "kernels"},
-    "cli": {"baselines", "paper", "explain", "regressor", "tables", "archive", "memory", "__init__", "jsonable"},
+    "cli": {
+        *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
+    },
     "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "jsonable", "warning", "_version"},
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }

@@ -211,7 +211,7 @@ class TestPicture:
 
     def test_every_method_looks_different(self):
         methods = FIGURES["fig1c"].methods
-        some = [dict(figure="x", method=m, n=50, trials=1, share=0.1, share_se=None, status=OK) for m in methods]
+        some = [{"method": m, "n": 50, "trials": 1, "share": 0.1, "share_se": None, "status": OK} for m in methods]
         (ax,) = draw_figure(some, "").axes
         looks = {(c.lines[0].get_color(), c.lines[0].get_linestyle()) for c in ax.containers}
         markers = {c.lines[0].get_marker() for c in ax.containers}

@@ -16,6 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import KFold, cross_val_predict, cross_val_score
 
 from salsa.baselines import compare
+from salsa.baselines.encoding import TableEncoder, needs_encoding
 from salsa.baselines.leaderboard import Comparison, standard_error
 
 
@@ -122,15 +123,36 @@ def test_registered_methods_also_run_apart():
     assert apart.frame["mse"].iloc[0] == pytest.approx(here.frame["mse"].iloc[0], rel=1e-9)
 
 
-def test_a_table_of_categories_and_missing_values_is_for_those_who_can():
+def mixed_table():
     X, y = additive_truth(100, 3)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     table.loc[::7, "a"] = np.nan
     table["g"] = pd.Categorical(np.where(X[:, 1] > 0, "u", "v"))
+    return table, y
+
+
+def test_categories_and_missing_values_are_encoded_for_rivals():
+    table, y = mixed_table()
     status = status_of(compare(table, y, ["salsa-paper", "ridge"], cv=2))
-    assert status["salsa-paper"] == "ok"
-    assert status["ridge"].startswith("failed: ValueError: could not convert string to float")
-    assert "\n" not in status["ridge"]
+    assert set(status.values()) == {"ok"}
+    status = status_of(compare(table, y, {"ols": LinearRegression()}, cv=2))
+    assert status["ols"].startswith("failed: ValueError: ")
+    assert "\n" not in status["ols"]
+
+
+def test_encoded_tables():
+    table, _ = mixed_table()
+    encoder = TableEncoder().fit(table)
+    encoded = encoder.transform(table)
+    assert encoded.shape == (100, 5)
+    median = table["a"].median()
+    np.testing.assert_array_equal(encoded[:, 0], table["a"].fillna(median))
+    np.testing.assert_array_equal(encoded[:, 3:], np.column_stack([table["g"] == "u", table["g"] == "v"]))
+    with pytest.warns(UserWarning, match="not seen in training"):
+        strange = encoder.transform(table.assign(g="w")[:1])
+    np.testing.assert_array_equal(strange[0, 3:], 0.0)
+    assert needs_encoding(table)
+    assert not needs_encoding(table[["b", "c"]])
 
 
 def test_table_text_and_json():

@@ -85,7 +85,7 @@ class TestShell:
 
 class TestHelp:
     @pytest.mark.parametrize(
-        "command", [["fit"], ["predict"], ["explain"], ["info"], ["demo"], ["reproduce", "table1"]]
+        "command", [["fit"], ["predict"], ["explain"], ["compare"], ["info"], ["demo"], ["reproduce", "table1"]]
     )
     def test_every_command_has_an_example(self, call, command):
         code, out, err = call(*command, "--help")
@@ -96,7 +96,7 @@ class TestHelp:
     def test_overview(self, call, arguments):
         code, out, err = call(*arguments)
         assert (code, err) == (0, "")
-        assert all(command in out for command in ("fit", "predict", "explain", "info", "demo", "reproduce"))
+        assert all(command in out for command in ("fit", "predict", "explain", "compare", "info", "demo", "reproduce"))
         assert "Exit codes: 0 success; 1 the reader of the output left; 2 " in " ".join(out.split())
 
     @pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["explain"], ["reproduce"]])

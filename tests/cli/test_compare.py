@@ -15,7 +15,7 @@ import pytest
 from cli.command import contents, interrupt, interruptible, make_mixed, make_table, on_terminal, shell
 from cli.test_cli_shell import complete
 from salsa import cli
-from salsa.baselines import BASELINES, compare, leaderboard
+from salsa.baselines import BASELINES, compare, leaderboard, trial
 from salsa.baselines.registry import RIVALS
 from salsa.cli.compare import _chosen
 
@@ -28,6 +28,19 @@ OFFERED = [*(name for name in RIVALS if name != "salsa"), "all", "paper"]
 def never_runs(monkeypatch):
     """What is refused must be refused before any method runs."""
     monkeypatch.setattr(leaderboard, "run_all", None)
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """LAR and LASSO cannot be made."""
+    make = trial.make_baseline
+
+    def make_baseline(name):
+        if name in ("lar", "lasso"):
+            raise RuntimeError("out of order")
+        return make(name)
+
+    monkeypatch.setattr(trial, "make_baseline", make_baseline)
 
 
 def read_frame(text):
@@ -82,17 +95,23 @@ class TestMethods:
         assert len(_chosen("PAPER")) == 22
         assert _chosen("salsa, Ridge,paper")[:3] == ["salsa", "ridge", "krr"]
 
-    def test_one_that_fails_does_not_stop_the_others(self, call, folder):
+    def test_text_and_missing_values(self, call, folder):
         make_mixed().to_csv("mixed.csv", index=False)
         code, out, err = call("compare", "mixed.csv", "--target", "y", "--methods", "ridge,salsa", "--cv", "3")
         assert (code, err) == (0, "")
-        assert re.search(r"^salsa +0\.\d+", out, re.MULTILINE)
-        assert re.search(r"^\nridge  failed: ValueError: could not convert string", out, re.MULTILINE)
+        assert all(re.search(rf"^{name} +[01]\.\d+", out, re.MULTILINE) for name in ("salsa", "ridge"))
 
-    def test_none_that_finishes(self, refused, folder):
+    def test_one_that_fails_does_not_stop_the_others(self, call, folder, broken):
+        make_mixed().to_csv("mixed.csv", index=False)
+        code, out, err = call("compare", "mixed.csv", "--target", "y", "--methods", "lar,ridge", "--cv", "3")
+        assert (code, err) == (0, "")
+        assert re.search(r"^ridge +[01]\.\d+", out, re.MULTILINE)
+        assert re.search(r"^\nlar  failed: RuntimeError: out of order", out, re.MULTILINE)
+
+    def test_none_that_finishes(self, refused, folder, broken):
         make_mixed().to_csv("mixed.csv", index=False)
         message = refused("compare", "mixed.csv", *QUICK, "--json")
-        assert message.startswith("salsa: no method finished: lar failed: ValueError: ")
+        assert message.startswith("salsa: no method finished: lar failed: RuntimeError: out of order")
 
     def test_a_limit_ends_what_is_slow(self, call, folder):
         make_table(800, 12).to_csv("large.csv", index=False)

@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from salsa.baselines.apart import run_all
+from salsa.baselines.encoding import needs_encoding
 from salsa.baselines.registry import find_rival
 from salsa.baselines.trial import Measured, Method, Split, Task
 from salsa.folds import check_number_of_folds
@@ -98,7 +99,8 @@ def compare(
     Parameters
     ----------
     X : array or data frame of shape (n, D), y : array of shape (n,)
-        Rows go to the methods as they are: one that does not know missing values or categories fails, and says so.
+        For rivals by name, categories become columns of 0 and 1 and missing numbers medians; estimators that you give
+        get the rows as they are, and one that does not know these fails, and says so.
     methods : None, sequence of names, or mapping of names to estimators
         Names are those of ``BASELINES``, "salsa" and "salsa-paper"; None takes a few quick ones of every kind.
     cv : int, splitter or iterable of (train, test), default=5
@@ -118,7 +120,8 @@ def compare(
     _check_resources(time_limit, n_jobs)
     show, begin = bool(verbose) or sys.stderr.isatty(), time.perf_counter()
     rows: dict[str, dict[str, Any]] = {}
-    for measured in run_all([Task(method, X, y, splits) for method in chosen], time_limit, n_jobs):
+    encoded = needs_encoding(X)
+    for measured in run_all([Task(method, X, y, splits, encoded) for method in chosen], time_limit, n_jobs):
         rows[measured.name] = row = _row(measured, y, splits)
         if show:
             _say(row, f"{len(rows)} of {len(chosen)}, {time.perf_counter() - begin:.1f} s")

@@ -10,10 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
-from salsa.baselines.registry import make_baseline
+from salsa.baselines.encoding import TableEncoder
+from salsa.baselines.registry import find_rival, make_baseline
 from salsa.kernels import Floats
 
 LONGEST_REASON = 200
@@ -28,8 +30,12 @@ class Method(NamedTuple):
     name: str
     estimator: Any = None
 
-    def make(self) -> Any:
-        return make_baseline(self.name) if self.estimator is None else clone(self.estimator, safe=False)
+    def make(self, encoded: bool = False) -> Any:
+        """encoded: with the table as numbers in front, for rivals."""
+        if self.estimator is not None:
+            return clone(self.estimator, safe=False)
+        model = make_baseline(self.name)
+        return make_pipeline(TableEncoder(), model) if encoded and not find_rival(self.name).ours else model
 
 
 class Task(NamedTuple):
@@ -39,6 +45,7 @@ class Task(NamedTuple):
     X: Any
     y: Floats
     splits: Sequence[Split]
+    encoded: bool = False
 
 
 class Fold(NamedTuple):
@@ -57,11 +64,11 @@ class Measured(NamedTuple):
 
 def run(task: Task) -> Measured:
     """Fit and predict on every split, on one thread; an error becomes the status, warnings are not shown."""
-    method, X, y, splits = task
+    method, X, y, splits, encoded = task
     try:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
-            return Measured(method.name, "ok", tuple(_fold(method.make(), X, y, *split) for split in splits))
+            return Measured(method.name, "ok", tuple(_fold(method.make(encoded), X, y, *split) for split in splits))
     except Exception as error:  # whatever goes wrong in a method must not stop the others
         return Measured(method.name, failure(error))
 

@@ -115,8 +115,7 @@ def order_experiment(
     """A truth with all orders, f(x) = prod_j (1 + sqrt(share) g_j(x_j)) - 1 over its sd, fitted with each order.
 
     Every g_j has mean 0 and variance 1, so that order m has a share of the variance proportional to C(D, m) share^m.
-    Columns: n, order, repeat, risk, lam, dimension; beyond, the variance beyond the order, which no kernel of that order
-    can reach.
+    Columns: n, order, repeat, risk, lam, dimension; beyond, the variance of higher orders, out of its reach.
     """
     tails = order_tails(D, share)
     rows = []

@@ -62,7 +62,7 @@ class _Worker:
         self._process: SpawnProcess | None = None
 
     def measure(self, job: Job) -> Row:
-        self._process = process = self._process or self._start()
+        process = self._process = self._process or self._start()
         try:
             self._pipe.send(job)
             if self._pipe.poll(PATIENCE * self._time_limit):
@@ -81,6 +81,8 @@ class _Worker:
         process = context.Process(target=_serve, args=(theirs, self._draw, self._time_limit), daemon=True)
         process.start()
         theirs.close()  # so that its end is seen here
+        with suppress(EOFError):  # it died early, as the missing answer will tell
+            self._pipe.recv()  # that its packages are imported: time begins
         return process
 
     def end(self) -> None:
@@ -102,6 +104,7 @@ def _serve(pipe: Connection, draw: Draw, time_limit: float) -> None:
     """The other side: until nobody is there to ask. The timer's signal ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
     with suppress(EOFError, OSError):
+        pipe.send("ready")
         while True:
             row = measure(pipe.recv(), draw, lambda: _set_timer(time_limit))
             _set_timer(0)
