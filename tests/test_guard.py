@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 from conftest import additive_truth, needs_data
-from numpy.random import RandomState
 
-from salsa import AdditiveKernel, SalsaRegressor
-from salsa.guard import final, race, race_structures, stratified_halves, stratified_rows
-from salsa.large import judge_of
+from salsa import SalsaRegressor
+from salsa.guard import race_structures, stratified_halves, stratified_rows
 from salsa.learning import Problem, Structure
 
 
@@ -169,50 +167,3 @@ class TestRegressor:
         data = load_dataset(name)
         model = SalsaRegressor(random_state=0).fit(data.X_train, data.y_train)
         assert np.mean((model.predict(data.X_test) - data.y_test) ** 2) < limit
-
-
-@pytest.fixture(scope="module")
-def ran():
-    """A race on few rows, and the equal kernel."""
-    X, y = additive_truth(n=200)
-    equal = AdditiveKernel(np.full(6, 2.0), np.ones(6), np.array([0.0, 1.0]))
-    problem = Problem(X, y[:, None], None, ("matern52",) * 6)
-    return race(problem, [Structure(1, 2), Structure(1, 1)], equal, 0.1, RandomState(0)), equal
-
-
-class TestFinal:
-    """What the race found on few rows is judged again on many."""
-
-    def test_the_judge_decides(self, ran):
-        ran, equal = ran
-        ran = ran._replace(contenders=tuple(c._replace(error=0.5, standard_error=0.1) for c in ran.contenders))
-        for best in range(len(ran.contenders)):
-            asked = []
-
-            def judge(kernel, best=best, asked=asked):
-                asked.append(kernel)
-                return (0.1 if len(asked) - 1 == best else 0.2), 0.01
-
-            told = []
-            found = final(ran, equal, judge, told.append)
-            assert [c.won for c in found.contenders].index(True) == best
-            assert (found.winner is None) == (best == 0)
-            assert found.winner is None or found.winner.kernel is asked[best]
-            assert [c.error for c in told] == [c.error for c in found.contenders]
-
-    def test_those_that_clearly_lost_stay_as_they_are(self, ran):
-        ran, equal = ran
-        lost = [c._replace(error=1.0 if place else 0.1, standard_error=0.01) for place, c in enumerate(ran.contenders)]
-        found = final(ran._replace(contenders=tuple(lost)), equal, lambda kernel: (0.3, 0.01), lambda contender: None)
-        assert found.winner is None
-        assert [c.error for c in found.contenders] == [0.3, *[1.0] * (len(lost) - 1)]
-
-    def test_a_judge_of_a_table(self):
-        """The truth has pairs: a kernel with them has the lower error, which is about that of the noise."""
-        X, y = additive_truth(n=2000, noise=0.5)
-        problem = Problem(X, y[:, None], None, ("gaussian",) * 6)
-        judge = judge_of(problem, RandomState(0))
-        pairs, mains = (AdditiveKernel(np.full(6, 1.0), np.ones(6), w) for w in ([0.0, 1.0, 1.0], [0.0, 1.0]))
-        assert judge(pairs)[0] == pytest.approx(0.25 / y.var(), rel=0.2)
-        assert judge(mains)[0] > 2 * judge(pairs)[0]
-        assert judge(pairs) == judge(pairs)

@@ -103,8 +103,8 @@ class TestBumps:
         assert np.quantile(np.abs(truth(X) - expected), 0.9) < 1e-3 < np.std(truth(X))
 
     def test_spread(self):
-        wide, narrow = log_bumps(15), log_bumps(15, 0.25)
-        np.testing.assert_allclose(narrow.centres - 0.5, 0.25 * (wide.centres - 0.5))
+        wide, narrow = log_bumps(15), log_bumps(15, 0.2)
+        np.testing.assert_allclose(narrow.centres - 0.5, 0.2 * (wide.centres - 0.5))
         assert wide.centres.min() >= 0
         assert wide.centres.max() <= 1
         assert sum(wide.weights) == pytest.approx(1)
@@ -117,7 +117,7 @@ class TestOrders:
         assert abs(differences(truth, 6, (0, 2, 4))) > 0.01 * size
         assert abs(differences(truth, 6, (0, 2, 4, 5))) < 1e-9 * size
 
-    @pytest.mark.parametrize(("spread", "low", "high"), [(1.0, 0.35, 0.42), (0.25, 0.06, 0.1)])
+    @pytest.mark.parametrize(("spread", "low", "high"), [(1.0, 0.35, 0.42), (0.2, 0.03, 0.06)])
     def test_share_of_interactions(self, spread, low, high):
         """What is left of f_15 without its best sum of polynomials of one feature each."""
         truth, X = log_bumps(15, spread), 2 * rows(6000, 15) - 1

@@ -13,7 +13,7 @@ import salsa
 
 API = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
 DOCUMENTED = re.findall(r"^#+ `([\w.]+)`$", API, flags=re.MULTILINE)
-MODULES = ("salsa", "salsa.distributed", "salsa.explain", "salsa.paper")
+MODULES = ("salsa", "salsa.baselines", "salsa.distributed", "salsa.explain", "salsa.paper")
 
 
 @pytest.mark.parametrize("module", MODULES)

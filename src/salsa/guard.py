@@ -38,13 +38,17 @@ SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # tried by the winne
 #: Log likelihood that a feature may cost to be removed: nothing; its two parameters (AIC); log n for n = 400 (BIC)
 ALLOWANCES = (0.0, 2.0, 6.0)
 AFFORDABLE = 0.025  # share of the error, and of what is explained, that pruning may cost
-CLEARLY = 3.0  # standard errors by which a contender has lost for good
 NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
 
 Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
 
 
-Judge = Callable[[AdditiveKernel], tuple[float, float]]  # held-out error and its standard error
+class Race(NamedTuple):
+    """Who ran, the winning structure as learned on one half (None: equal relevances win), and how it is pruned."""
+
+    contenders: tuple[Contender, ...]
+    winner: LearnedKernel | None
+    allowance: float | None = None
 
 
 class _Entry(NamedTuple):
@@ -56,15 +60,6 @@ class _Entry(NamedTuple):
     @property
     def error(self) -> float:
         return self.contender.error
-
-
-class Race(NamedTuple):
-    """Who ran, the winning structure as learned on one half (None: equal relevances win), and how it is pruned."""
-
-    contenders: tuple[Contender, ...]  # the first has equal relevances
-    winner: LearnedKernel | None
-    allowance: float | None
-    learned: tuple[_Entry, ...]  # the others
 
 
 def race_structures(D: int, interactions: str) -> list[Structure]:
@@ -90,7 +85,6 @@ def race(
     """
     half = stratified_halves(sample, random_state)
     contenders: list[Contender] = []
-    learned: list[_Entry] = []
 
     def judge(name: str, kernel: AdditiveKernel, losses: Floats, begin: float) -> Contender:
         contenders.append(_contender(name, kernel, losses, sample.weight, begin))
@@ -101,8 +95,7 @@ def race(
         begin = time.perf_counter()
         pair = _learn_halves(problem, half, structure, start)
         losses = _losses_on_other_half(sample, half, pair)
-        learned.append(_Entry(judge("learned", pair[0].kernel, losses, begin), losses, pair))
-        return learned[-1]
+        return _Entry(judge("learned", pair[0].kernel, losses, begin), losses, pair)
 
     def prune(entry: _Entry, allowance: float) -> _Entry:
         begin = time.perf_counter()
@@ -111,8 +104,7 @@ def race(
         if all(np.array_equal(new.theta, old.theta) for new, old in zip((first, second), entry.pair, strict=True)):
             return entry._replace(allowance=allowance)  # nothing more goes, even at this price
         losses = _losses_on_other_half(sample, half, (first, second))
-        learned.append(_Entry(judge("pruned", first.kernel, losses, begin), losses, (first, second), allowance))
-        return learned[-1]
+        return _Entry(judge("pruned", first.kernel, losses, begin), losses, (first, second), allowance)
 
     begin = time.perf_counter()
     reference = judge("equal", equal, leave_one_out_losses(sample, equal, alpha), begin)
@@ -126,31 +118,8 @@ def race(
         prunings.append(prune(prunings[-1], allowance))
     best = _pruned(best, prunings[1:], sample.weight)
     won = best.contender if best.error < reference.error else reference
-    winner = None if won is reference else either_half(best.pair)
-    return Race(_record(contenders, won), winner, best.allowance, tuple(learned))
-
-
-def final(ran: Race, equal: AdditiveKernel, judge: Judge, report: Callable[[Contender], None]) -> Race:
-    """The contenders that did not clearly lose, on more rows than could race: many rows afford what few do not."""
-    kernels = [equal, *(either_half(entry.pair).kernel for entry in ran.learned)]
-    least = min(contender.error for contender in ran.contenders)
-    judged: dict[int, Contender] = {}
-    for place, (contender, kernel) in enumerate(zip(ran.contenders, kernels, strict=True)):
-        if contender.error - CLEARLY * contender.standard_error <= least:
-            begin = time.perf_counter()
-            error, standard_error = judge(kernel)
-            seconds = contender.seconds + time.perf_counter() - begin
-            judged[place] = contender._replace(error=error, standard_error=standard_error, seconds=seconds)
-            report(judged[place])
-    best = min(judged, key=lambda place: judged[place].error)
-    entry = ran.learned[best - 1] if best else None
-    winner, allowance = (None, None) if entry is None else (either_half(entry.pair), entry.allowance)
-    contenders = [judged.get(place, contender) for place, contender in enumerate(ran.contenders)]
-    return Race(_record(contenders, judged[best]), winner, allowance, ran.learned)
-
-
-def _record(contenders: Sequence[Contender], won: Contender) -> tuple[Contender, ...]:
-    return tuple(contender._replace(won=contender is won) for contender in contenders)
+    record = tuple(contender._replace(won=contender is won) for contender in contenders)
+    return Race(record, None if won is reference else either_half(best.pair), best.allowance)
 
 
 def _walk(

@@ -26,13 +26,13 @@ from salsa.blockwise import Ridge, Table, block_rows, fit_ridge, with_scores
 from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.guard import Judge, stratified_rows
+from salsa.guard import stratified_rows
 from salsa.kernels import AdditiveKernel, Distribution, Floats, marginal_of, thinned, thread_count
 from salsa.learning import Problem
 from salsa.moments import mean_and_standard_error, target_variance, weights_or_ones
 from salsa.planning import Choices, Fit, Plan, mean_diagonal, penalty, search
 from salsa.progress import Progress
-from salsa.rows import Piece, Places, Rows, ShuffledFolds, array_rows, mapped
+from salsa.rows import Piece, Places, Rows, mapped
 from salsa.selection import (
     ALPHA_FLOOR,
     LOG10_GRID,
@@ -40,7 +40,6 @@ from salsa.selection import (
     Loss,
     OrderResult,
     OrderSearch,
-    search_alpha,
     search_or_try,
     try_alphas,
 )
@@ -55,8 +54,6 @@ SAMPLE_ROWS = 20_000  # that kernels are learned from, and anchors chosen
 DEFAULT_RANK = 2000  # at most so many anchors, random features or rows of a part
 LEFT_OF_ALPHA = 1.0  # times alpha: the trace that anchors may leave of the kernel matrix
 MARGINAL_POINTS = 1024  # that a feature's values are remembered by
-FINAL_ROWS, FINAL_RANK = 10_000, 500  # that kernels are compared on after the race, with at most so many anchors
-FINAL_LEFT = 1e-7  # share of the trace that these may leave
 HELD_OUT_ROWS = 2000  # at most so many, and a fifth, to choose the alpha of a divided fit by
 
 
@@ -92,27 +89,6 @@ def sample_rows(rows: Rows, random_state: RandomState) -> Piece:
     n = len(rows)
     places = sample_without_replacement(n, min(n, SAMPLE_ROWS), random_state=random_state)
     return rows.take(np.sort(places).astype(np.intp))
-
-
-def judge_of(problem: Problem, random_state: RandomState) -> Judge:
-    """How well a kernel does on some thousands of rows, by cross-validation of a fit on few anchors."""
-    n, seed = len(problem.X), int(random_state.randint(2**31))
-    chosen = np.sort(sample_without_replacement(n, min(n, FINAL_ROWS), random_state=random_state))
-    X, Y, weight = problem.rows(chosen.astype(np.intp))[:3]
-    rows = array_rows(
-        X, Y, weights_or_ones(weight, len(X)), thread_count(problem.threads, len(X), FINAL_RANK, X.shape[1])
-    )
-    table = Table(rows, np.ones(Y.shape[1]), Y.mean(axis=0), ShuffledFolds(5, seed), 5)
-
-    def judge(kernel: AdditiveKernel) -> tuple[float, float]:
-        drawn = RandomState(seed)  # the same for every kernel
-        anchors = choose_anchors(kernel, X, FINAL_RANK, FINAL_LEFT, drawn, n_threads=problem.threads)
-        ridge = fit_ridge(
-            anchors, len(anchors.points), table, lambda loss: search_alpha(loss, mean_diagonal(kernel, X))
-        )
-        return ridge.path.error, ridge.path.standard_error
-
-    return judge
 
 
 def fit_large(

@@ -12,7 +12,7 @@ from salsa import parameters
 from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, Judge, final, finish, race, stratified_rows
+from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
 from salsa.kernels import AdditiveKernel, Floats, largest_order, marginal_of, observed_spread
 from salsa.learning import Problem
 from salsa.moments import weights_or_ones
@@ -64,13 +64,8 @@ class Fit(NamedTuple):
     averaged: bool = False  # a mean of fits, whose coefficients are not those of a ridge fit to all rows
 
 
-def make_plan(
-    choices: Choices, problem: Problem, random_state: RandomState, progress: Progress, judge: Judge | None = None
-) -> Plan:
-    """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better.
-
-    judge: how well a kernel does on more rows than can race, where there are many.
-    """
+def make_plan(choices: Choices, problem: Problem, random_state: RandomState, progress: Progress) -> Plan:
+    """Which kernels are to be tried: those of equal or given relevances, or a learned one that proved better."""
     D = problem.X.shape[1]
     rule, kernel_of = parameters.order_rule(choices.order, D), _kernel_family(choices, problem)
     if not parameters.is_text(choices.relevance, "learned"):
@@ -89,14 +84,14 @@ def make_plan(
     other_bases: tuple[Sequence[str], ...] = ()
     if parameters.is_text(choices.kernel, "auto") and set(sample.base) != {"equality"}:
         sample, other_bases = sample.with_base(SMOOTHNESS), (SMOOTHER, ROUGHER)
-    ran = race(sample, structures, equal, alpha, random_state, other_bases, progress.contender)
-    if judge is not None:
-        ran = final(ran, kernel_of(equal.order), judge, progress.contender)
-    if ran.winner is None:
+    contenders, winner, allowance = race(
+        sample, structures, equal, alpha, random_state, other_bases, progress.contender
+    )
+    if winner is None:
         note = "equal relevances are kept: the learned kernel, after pruning, does not predict better"
-        return Plan(kernel_of, rule, ran.contenders, note)
-    kernel = finish(problem, ran.winner, ran.allowance, random_state).kernel
-    return Plan(lambda order: kernel, given([kernel.order]), ran.contenders)
+        return Plan(kernel_of, rule, contenders, note)
+    kernel = finish(problem, winner, allowance, random_state).kernel
+    return Plan(lambda order: kernel, given([kernel.order]), contenders)
 
 
 def _equal_contender(choices: Choices, sample: Problem) -> tuple[AdditiveKernel, float]:

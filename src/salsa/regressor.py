@@ -26,7 +26,7 @@ from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
 from salsa.kernels import BASE_KERNELS, Floats, distribution_of, thread_count
-from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, judge_of, large_bytes, sample_rows
+from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, large_bytes, sample_rows
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
@@ -254,7 +254,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             X, Y, weight = sample_rows(rows, random_state)
             unit = power_of_two(Y)
             problem = self._problem(X, Y / unit, _unless_ones(weight), n * float(weight.mean()))
-            plan = make_plan(self, problem, random_state, progress, judge_of(problem, random_state))
+            plan = make_plan(self, problem, random_state, progress)
             table = Table(rows, unit, problem.Y.mean(axis=0), fold, n_folds)
             fit = fit_large(self, table, problem, plan, progress, rank, random_state, solver)
         self._learned(fit, plan, unit, progress, flat=flat)
