@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 from salsa.baselines import BASELINES
 from salsa.paper import DATASETS, load_dataset, runner
-from salsa.paper.ledger import HEADER, NAME, open_ledger
+from salsa.paper.ledger import HEADER, NAME, open_ledger, read_results
 from salsa.paper.processes import run_all
 from salsa.paper.published import published
 from salsa.paper.runner import EVERY, METHODS, OURS, PAPER_RIVALS, Result, Trial, as_row, as_rows, measure, plan
@@ -103,6 +103,20 @@ class TestLedger:
         with pytest.raises(ValueError, match=r"results\.csv is not a file of results"), open_ledger(tmp_path):
             pass
         assert (tmp_path / NAME).read_text() == "a,b\n1,2\n"
+
+    @pytest.mark.parametrize("line", ["housing,ridge,authors", result()._replace(seed="x")])
+    def test_a_damaged_line_is_named(self, tmp_path, line):
+        text = line if isinstance(line, str) else ",".join(map(str, line))
+        (tmp_path / NAME).write_text(f"{HEADER}\n{text}\n")
+        with pytest.raises(ValueError, match=r"results\.csv, line 2 is not a result"), open_ledger(tmp_path):
+            pass
+
+    def test_results_can_be_read_while_they_are_written(self, tmp_path):
+        with open_ledger(tmp_path) as ledger:
+            ledger.add(result(status="failed: no"))
+            ledger.add(result(B))
+            ledger.add(result())
+            assert [one.status for one in read_results(tmp_path / NAME)] == ["ok", "ok"]
 
     def test_one_run_at_a_time(self, tmp_path):
         with open_ledger(tmp_path), pytest.raises(ValueError, match="another run"), open_ledger(tmp_path):

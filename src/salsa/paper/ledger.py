@@ -22,8 +22,7 @@ class Ledger:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        content = file.read()
-        whole = content[: content.rfind(b"\n") + 1]
+        whole = _whole_lines(file.read())
         self.results: dict[Trial, Result] = {result.trial: result for result in _as_results(whole, file.name)}
         # A last line that was torn off goes, so that the next one begins on its own.
         file.truncate(len(whole))
@@ -63,6 +62,16 @@ def open_ledger(folder: str | Path) -> Iterator[Ledger]:
         yield Ledger(file)
 
 
+def read_results(path: str | Path) -> list[Result]:
+    """What a file of results holds, also while a run is writing it."""
+    results = _as_results(_whole_lines(Path(path).read_bytes()), str(path))
+    return list({result.trial: result for result in results}.values())
+
+
+def _whole_lines(content: bytes) -> bytes:
+    return content[: content.rfind(b"\n") + 1]
+
+
 def _as_line(result: Result) -> str:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(result)
@@ -71,15 +80,18 @@ def _as_line(result: Result) -> str:
 
 def _as_results(content: bytes, name: str) -> list[Result]:
     """What whole lines of a file of this name say."""
-    lines = content.decode().splitlines()
+    lines = content.decode(errors="replace").splitlines()
     if lines[:1] not in ([], [HEADER]):
         raise ValueError(f"{name} is not a file of results: its first line should be {HEADER}")
-    return [_as_result(line) for line in csv.reader(lines[1:])]
+    return [_as_result(line, f"{name}, line {place}") for place, line in enumerate(csv.reader(lines[1:]), start=2)]
 
 
-def _as_result(line: list[str]) -> Result:
-    dataset, method, protocol, seed, n, D, status, mse, order, seconds, wall_seconds, limit = line
-    return Result(
-        *(dataset, method, protocol, int(seed), int(n), int(D), status),
-        *(float(mse), int(order) if order else None, float(seconds), float(wall_seconds), float(limit)),
-    )
+def _as_result(line: list[str], place: str) -> Result:
+    try:
+        dataset, method, protocol, seed, n, D, status, mse, order, seconds, wall_seconds, limit = line
+        return Result(
+            *(dataset, method, protocol, int(seed), int(n), int(D), status),
+            *(float(mse), int(order) if order else None, float(seconds), float(wall_seconds), float(limit)),
+        )
+    except ValueError as error:
+        raise ValueError(f"{place} is not a result ({error}); remove that line, and its fit will run again") from error
