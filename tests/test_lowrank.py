@@ -262,6 +262,15 @@ class TestRegressor:
         X, y, _ = simulated(500)
         assert any("a larger rank comes closer" in note for note in fitted(X, y, rank=5).search_.notes)
 
+    def test_anchors_are_enough_for_the_alpha_of_all_rows(self, monkeypatch):
+        """That of a few noisy rows is larger, and would be content with fewer anchors."""
+        monkeypatch.setattr("salsa.large.SEARCH_ROWS", 40)
+        X, y, _ = simulated(2000)
+        model = fitted(X, y + np.random.default_rng(0).normal(size=2000), alpha="auto", rank=1000)
+        kernel, points = model.expansion_.kernel, model.expansion_.anchors
+        F = np.linalg.solve(np.linalg.cholesky(kernel(points) + 1e-10 * np.eye(len(points))), kernel(points, X))
+        assert kernel.diagonal(X).sum() - np.sum(F**2) <= 1.01 * model.alpha_
+
     def test_rows_within_the_range_of_the_data_are_not_warned_of(self, recwarn):
         X, y, _ = simulated(5000)
         model = fitted(X, y, rank=30, verbose=1)

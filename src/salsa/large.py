@@ -53,6 +53,7 @@ SEARCH_ROWS = 2000  # that the order is chosen on
 SAMPLE_ROWS = 20_000  # that kernels are learned from, and anchors chosen
 DEFAULT_RANK = 2000  # at most so many anchors, random features or rows of a part
 LEFT_OF_ALPHA = 1.0  # times alpha: the trace that anchors may leave of the kernel matrix
+ROUNDS = 3  # that anchors are chosen in, at most
 MARGINAL_POINTS = 1024  # that a feature's values are remembered by
 HELD_OUT_ROWS = 2000  # at most so many, and a fifth, to choose the alpha of a divided fit by
 
@@ -127,8 +128,14 @@ def large_bytes(n: int, D: int, rank: int, folds: int, threads: int, solver: str
 
 
 def _lowrank(large: Large) -> Solved:
-    anchors, notes = _anchors(large)
-    ridge = fit_ridge(anchors, len(anchors.points), large.table, large.choose)
+    """Anchors for the alpha of a smaller sample; more of them where all rows turn out to afford a smaller alpha."""
+    alpha = large.alpha
+    for _ in range(ROUNDS):
+        anchors, notes = _anchors(large, alpha)
+        ridge = fit_ridge(anchors, len(anchors.points), large.table, large.choose)
+        alpha, enough = ridge.path.alpha, anchors.left <= _tolerance(large, ridge.path.alpha)
+        if enough or len(anchors.points) == large.rank:
+            break
     return _on_anchors(large, anchors, ridge, ridge.uncertainty(anchors), ridge.solution, notes)
 
 
@@ -136,7 +143,7 @@ def _features(large: Large) -> Solved:
     """Random features; their functions are then interpolated at the anchors."""
     basis = draw_features(large.kernel, large.rank, large.random_state)
     ridge = fit_ridge(basis, large.rank, large.table, large.choose)
-    anchors, notes = _anchors(large)
+    anchors, notes = _anchors(large, ridge.path.alpha)
     P = interpolation(basis, anchors)
     mean = anchors.features(large.problem.X).mean(axis=0)
     uncertainty = ridge.uncertainty(anchors).transformed(P, mean)
@@ -159,7 +166,7 @@ def _on_anchors(
 
 def _pcg(large: Large) -> Solved:
     """The exact fit, with the anchors to precondition by; alpha as on the anchors."""
-    anchors, _ = _anchors(large)
+    anchors, _ = _anchors(large, large.alpha)
     ridge = fit_ridge(anchors, len(anchors.points), large.table, large.choose)
     X, Y, weight = _all_rows(large.table)
     alpha = penalty(large.kernel, X, ridge.path.alpha)
@@ -196,16 +203,20 @@ SOLVERS: dict[str, Callable[[Large], Solved]] = {
 }
 
 
-def _anchors(large: Large) -> tuple[Anchors, tuple[str, ...]]:
+def _anchors(large: Large, alpha: float) -> tuple[Anchors, tuple[str, ...]]:
     """Enough that what they leave of the kernel matrix is small beside alpha, or `rank` of them, with a note."""
-    kernel, X, rank = large.kernel, large.problem.X, large.rank
-    trace = len(large.table.rows) * mean_diagonal(kernel, X)
-    tolerance = LEFT_OF_ALPHA * penalty(kernel, X, large.alpha) / trace
-    anchors = choose_anchors(kernel, X, rank, tolerance, large.random_state, n_threads=large.problem.threads)
+    kernel, X, tolerance = large.kernel, large.problem.X, _tolerance(large, alpha)
+    anchors = choose_anchors(kernel, X, large.rank, tolerance, large.random_state, n_threads=large.problem.threads)
     if anchors.left <= tolerance:
         return anchors, ()
     left = f"{len(anchors.points)} anchors leave {anchors.left:.1e} of the kernel's trace, more than {tolerance:.1e}"
     return anchors, (f"{left}: the fit is smoother than the exact one; a larger rank comes closer",)
+
+
+def _tolerance(large: Large, alpha: float) -> float:
+    """The share of the kernel's trace over all rows that anchors may leave."""
+    kernel, X = large.kernel, large.problem.X
+    return LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(large.table.rows) * mean_diagonal(kernel, X))
 
 
 def _all_rows(table: Table) -> Piece:
