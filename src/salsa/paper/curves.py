@@ -20,7 +20,7 @@ WIDTH, HEIGHT, DPI = 7.0, 4.3, 150  # inches, and dots per inch of a file
 PAPER, OURS = "#08519c", "#d55e00"  # SALSA of the paper, and this package as it comes
 #: Apart for colour-blind eyes; where they come again, markers and dashes tell
 RIVAL_COLOURS = ("#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
-MARKERS = "svD^<>pPX*hd"
+MARKERS, FIXED_MARKERS = "svD^<>pPX*hd", "os^Dv"
 DASHES = ("--", "-.", ":")
 
 
@@ -74,11 +74,9 @@ def _styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
         "salsa-paper": {"color": PAPER, "lw": 2.2, "marker": "o", "zorder": 4},
         "salsa": {"color": OURS, "lw": 1.8, "marker": "d", "ls": (0, (4, 1.5)), "zorder": 4},
     }
-    shades = colormaps["Blues"](
-        [1.0 if len(fixed) == 1 else 0.4 + 0.6 * k / (len(fixed) - 1) for k in range(len(fixed))]
-    )
     for k, method in enumerate(fixed):
-        styles[method] = {"color": shades[k], "lw": 2.2, "marker": ("o" + MARKERS)[k % 13], "zorder": 3}
+        shade = colormaps["Blues"](1.0 - 0.6 * (len(fixed) - 1 - k) / max(1, len(fixed) - 1))
+        styles[method] = {"color": shade, "lw": 2.2, "marker": FIXED_MARKERS[k % len(FIXED_MARKERS)], "zorder": 3}
     for k, method in enumerate(rivals):
         line = DASHES[(k + k // len(RIVAL_COLOURS)) % len(DASHES)]
         styles[method] = {

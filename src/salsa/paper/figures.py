@@ -113,9 +113,18 @@ def run_figure(
             raise ValueError(f"{name}: the order is at most the number of features, {experiment.D}")
     folder.mkdir(parents=True, exist_ok=True)
     path = csv_path(experiment, folder)
-    jobs = remaining(experiment.jobs(trials, names, sizes or experiment.sizes), read_rows(path), time_limit)
+    rows = read_rows(path)
+    _check_same_truth(experiment, rows, path)
+    jobs = remaining(experiment.jobs(trials, names, sizes or experiment.sizes), rows, time_limit)
     for done, row in enumerate(run(jobs, experiment, path, time_limit, n_jobs), start=1):
         yield row, len(jobs) - done
+
+
+def _check_same_truth(experiment: Experiment, rows: Iterable[Row], path: Path) -> None:
+    """By the variance of a test target: rows of an older version, with other constants, must not be mixed with new."""
+    trial, variance = next(((row.trial, row.variance) for row in rows if row.variance is not None), (0, None))
+    if variance is not None and not np.isclose(variance, np.var(experiment(1, trial).y_test), rtol=1e-6):
+        raise ValueError(f"{path} holds errors for another truth than that of {experiment.name} now: move it away")
 
 
 def csv_path(experiment: Experiment, folder: Path) -> Path:

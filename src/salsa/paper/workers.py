@@ -1,16 +1,18 @@
 """Fits in a few processes, one thread each; the system ends a process whose fit takes too long.
 
-A process ends with the run that started it, however that one ends: at the latest when its fit is done.
+A process ends with the run that started it, however that one ends.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
@@ -103,12 +105,20 @@ def _ending(code: int | None) -> str:
 def _serve(pipe: Connection, draw: Draw, time_limit: float) -> None:
     """The other side: until nobody is there to ask. The timer's signal ends the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who started it ends it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
         pipe.send("ready")
         while True:
             row = measure(pipe.recv(), draw, lambda: _set_timer(time_limit))
             _set_timer(0)
             pipe.send(row)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    wait([parent.sentinel])
+    os._exit(1)
 
 
 def _set_timer(seconds: float) -> None:
