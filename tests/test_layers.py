@@ -31,7 +31,7 @@ ARROWS = {
     "learning": {"moments", "kernels"},
     "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
-    "cvplus": {"solvers", "kernels"},
+    "cvplus": {"intervals", "solvers", "kernels"},
     "rows": {"kernels"},
     "inputs": {"columns", "kernels", "warning"},
     "sources": {"columns", "inputs", "rows", "kernels"},

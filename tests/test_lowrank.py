@@ -232,6 +232,29 @@ class TestRegressor:
         width = [np.diff(model.predict_interval(new, 0.9)).mean() for model in (every, some)]
         assert width[1] == pytest.approx(width[0], rel=0.1)
 
+    def test_leave_one_out_is_the_fit_without_the_row(self):
+        X, y, _ = simulated(150)
+        weight = 1.0 + np.arange(150) % 3
+        model = fitted(X, 100 * y, weight, rank=40)
+        kernel, points, alpha = model.expansion_.kernel, model.expansion_.anchors, model.alpha_
+        F = np.linalg.solve(np.linalg.cholesky(kernel(points)), kernel(points, X)).T
+        found = model.leave_one_out(X, 100 * y, weight)
+        for row in (0, 7, 149):
+            keep = np.arange(150) != row
+            w, C = weight[keep], F[keep] - np.average(F[keep], axis=0, weights=weight[keep])
+            level = np.average(y[keep], weights=w)
+            A = (C.T * w) @ C + alpha * np.eye(len(points))
+            theta, phi = (
+                np.linalg.solve(A, C.T @ (w * (y[keep] - level))),
+                F[row] - np.average(F[keep], axis=0, weights=w),
+            )
+            assert found.prediction[row, 0] == pytest.approx(100 * (level + phi @ theta), rel=1e-6)
+            t = kernel.diagonal(X[row : row + 1])[0] - F[row] @ F[row]
+            t += alpha * (phi @ np.linalg.solve(A, phi) + 1 / w.sum() + 1 / weight[row])
+            amplitude = model._cvplus[0].amplitude[0] * model._cvplus[1][0] ** 2
+            assert found.sd[row, 0] == pytest.approx(np.sqrt(amplitude * t), rel=1e-6)
+        np.testing.assert_allclose(found.target[:, 0], 100 * y)
+
     def test_too_few_rows_for_the_coverage(self):
         X, y, _ = simulated(20)
         assert np.isinf(fitted(X, y, rank=10).predict_interval(X, 0.99)).all()

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from salsa.intervals import LeaveOneOut
 from salsa.kernels import Floats
 from salsa.solvers.lowrank import RidgePath, Sums
 
@@ -80,6 +81,20 @@ class CVPlus:
             interval[:, j, 0] = -self._end(j, -left_out, reach, need)
             interval[:, j, 1] = self._end(j, left_out, reach, need)
         return np.sort(interval, axis=-1)
+
+    def leave_one_out(self, k: Floats, prior: Floats, prediction: Floats, Y: Floats, weight: Floats) -> LeaveOneOut:
+        """Of training rows, for the same anchors and alpha: what the fit without each row says of it.
+
+        With g = 1/W + (phi - mean)'(C + alpha I)^-1 (phi - mean), a row of weight w has the leverage w g; without it
+        the residual is r / (1 - w g), and its posterior variance has g / (1 - w g) in the place of g.
+        """
+        F = self._features(k)
+        known = (F - self.mean) @ self.root
+        g = 1.0 / self.weight + np.einsum("ij,ij->i", known, known) / self.alpha
+        rest = np.maximum(1.0 - weight * g, 1e-12)  # rounding may leave nothing of a row that is fitted exactly
+        t = np.maximum(prior - np.einsum("ij,ij->i", F, F), 0.0) + self.alpha * (g / rest + 1.0 / weight)
+        without = Y - (Y - prediction) / rest[:, None]
+        return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
         """Of rows that are held out in these folds."""

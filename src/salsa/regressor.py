@@ -306,17 +306,31 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         intervals = unit[:, None] * np.concatenate(parts)
         return intervals[:, 0] if self._flat else intervals
 
-    def leave_one_out(self) -> LeaveOneOut:
+    def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
         """Target, prediction without that row, and predictive standard deviation (n, q) of every training row.
 
-        In the order of ``expansion_.anchors``, which is not that of the table. By closed form, for the kernel and the
-        penalty that all rows chose. Needs the n x n kernel matrix of the rows.
+        By closed form, for the kernel and the penalty that all rows chose. An exact fit has its rows, in the order of
+        ``expansion_.anchors``, which is not that of the table, and needs their n x n kernel matrix. A low-rank fit does
+        not keep its rows: give those of them that you ask for, with their weights.
         """
         check_is_fitted(self)
         uncertainty, unit = self._uncertainty()
-        if isinstance(uncertainty, CVPlus):
-            raise ValueError("a low-rank model keeps no training rows to leave out; evaluate it on rows of your own")
-        return uncertainty.leave_one_out(unit)
+        if not isinstance(uncertainty, CVPlus):
+            return uncertainty.leave_one_out(unit)
+        if X is None or y is None:
+            raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
+        rows, y = checked_rows(self._encode(X), y)
+        Y, weight = y.reshape(len(y), -1) / unit, checked_weights(sample_weight, rows)
+        values = self.expansion_.predict(rows, n_threads=parameters.threads(self.n_jobs)) / unit
+        diagonal = self.expansion_.kernel.diagonal(rows)
+        parts = [
+            uncertainty.leave_one_out(k, diagonal[some], values[some], Y[some], weight[some])
+            for some, k in self._blocks(rows)
+        ]
+        target, prediction, sd = (
+            unit * np.concatenate([getattr(part, name) for part in parts]) for name in ("target", "prediction", "sd")
+        )
+        return LeaveOneOut(target, prediction, sd, weight)
 
     def functional_sd(self, k: Floats, prior: Floats) -> Floats:
         """Posterior standard deviation (m, q) of m linear functionals of f that vanish on constants, such as effects.
