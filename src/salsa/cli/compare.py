@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from salsa.cli.completion import complete_column, complete_list
-from salsa.cli.options import AsJson, Data
+from salsa.cli.options import AsJson, Category, Data, Drop, check_seconds
 from salsa.cli.show import print_fields, print_table, progress, show
 from salsa.cli.training import Roles, whole_table
 
@@ -23,12 +23,6 @@ def _method_names() -> list[str]:
     from salsa.baselines.registry import RIVALS
 
     return [*RIVALS, ALL, PAPER]
-
-
-def _check_seconds(value: float | None) -> float | None:
-    if value is not None and not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 60")
-    return value
 
 
 def compare(
@@ -47,21 +41,11 @@ def compare(
     limit: Annotated[
         float | None,
         typer.Option(
-            metavar="SECONDS", callback=_check_seconds, help="Time that a method may take for all folds together."
+            metavar="SECONDS", callback=check_seconds, help="Time that a method may take for all folds together."
         ),
     ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to leave out; may be repeated."),
-    ] = None,
-    category: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            autocompletion=complete_column,
-            help="Column of categories, even if numbers; may be repeated.",
-        ),
-    ] = None,
+    drop: Drop = None,
+    category: Category = None,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also draw the errors: .png, .svg or .pdf by its name.")
     ] = None,
@@ -73,7 +57,7 @@ def compare(
 
     Every method tunes itself on the training rows of a fold, and runs on one thread. The smallest error comes first.
 
-    Rows go to the methods as they are: one that does not know text or missing values fails, and says so.
+    For rivals, text becomes columns of 0 and 1 and missing numbers medians; salsa takes both as they are.
 
     Example: [bold]salsa compare houses.csv --target price --methods salsa,ridge,gbrt --limit 60[/bold]
     """

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from salsa.cli.options import AsJson
+from salsa.cli.options import AsJson, check_seconds
 from salsa.cli.plain import PlainCommand
 from salsa.cli.show import print_table, progress, show
 
@@ -38,12 +38,6 @@ def add_figures(app: typer.Typer) -> None:
         app.command(name, cls=PlainCommand, help=text)(_command(name))
 
 
-def _check_seconds(value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 120")
-    return value
-
-
 def _command(name: str) -> Callable[..., None]:
     def command(
         out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the CSV file and the picture.")],
@@ -59,7 +53,7 @@ def _command(name: str) -> Callable[..., None]:
         ] = None,
         limit: Annotated[
             float,
-            typer.Option(metavar="SECONDS", callback=_check_seconds, help="CPU time that a fit may take."),
+            typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time that a fit may take."),
         ] = 120.0,
         jobs: Annotated[
             int | None, typer.Option(metavar="N", min=1, help="Fits at the same time; one per core.")

@@ -10,7 +10,7 @@ import typer
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.large import is_large, large_table
-from salsa.cli.options import AsJson, Data
+from salsa.cli.options import AsJson, Category, Data, Drop
 from salsa.cli.report import write_html
 from salsa.cli.show import Listener, print_fields, print_table, progress, show
 from salsa.cli.training import Roles, Training, whole_table
@@ -78,18 +78,8 @@ def fit(
         str | None,
         typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column with the weights of the rows."),
     ] = None,
-    drop: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to leave out; may be repeated."),
-    ] = None,
-    category: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            autocompletion=complete_column,
-            help="Column of categories, even if numbers; may be repeated.",
-        ),
-    ] = None,
+    drop: Drop = None,
+    category: Category = None,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Also write what matters in the model to this HTML file.")
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from salsa.cli.completion import complete_list, complete_words
-from salsa.cli.options import AsJson
+from salsa.cli.options import AsJson, check_seconds
 from salsa.cli.show import print_table, progress, show
 
 if TYPE_CHECKING:
@@ -49,12 +49,6 @@ def _method_names() -> list[str]:
     return [*METHODS, ALL]
 
 
-def _check_seconds(value: float | None) -> float | None:
-    if value is not None and not 0 < value < float("inf"):
-        raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 600")
-    return value
-
-
 def table1(
     methods: Annotated[
         str,
@@ -90,7 +84,7 @@ def table1(
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", callback=_check_seconds, help="CPU time that a fit may take, with its tuning."),
+        typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time that a fit may take, with its tuning."),
     ] = None,
     jobs: Annotated[
         int | None,
