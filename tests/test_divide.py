@@ -8,8 +8,9 @@ from sklearn.metrics import r2_score
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa.rows import Piece
 from salsa.solvers import solve_once
-from salsa.solvers.divide import Part, divided_path, solve_divided
+from salsa.solvers.divide import divided_path, solve_divided
 
 
 def kernel():
@@ -19,8 +20,8 @@ def kernel():
 def parts_of(n=120, count=4, seed=0):
     X, y = additive_truth(n=n, seed=seed)
     weight = 1.0 + np.arange(n) % 3
-    whole = Part(X, np.column_stack([y, X[:, 0] ** 2]), weight)
-    return whole, [Part(*(rows[start::count] for rows in whole)) for start in range(count)]
+    whole = Piece(X, np.column_stack([y, X[:, 0] ** 2]), weight)
+    return whole, [whole.some(slice(start, None, count)) for start in range(count)]
 
 
 def by_joblib(function, parts):

@@ -22,7 +22,7 @@ ARROWS = {
     "kernels": {"_core"},
     "columns": {"kernels", "archive", "warning"},
     "expansion": {"kernels", "archive"},
-    "solvers": {"expansion", "kernels"},
+    "solvers": {"expansion", "rows", "kernels"},
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
     "selection": {"solvers", "moments", "kernels", "archive"},

@@ -47,7 +47,7 @@ def test_rows_by_number(n, ends, data):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_totals(threads):
     X = np.random.default_rng(0).normal(size=(1000, 3))
-    rows = array_rows(X, X, np.ones(1000), threads)
+    rows = array_rows(Piece(X, X, np.ones(1000)), threads)
     total = rows.total(lambda block: block.X.sum(axis=0), np.add, ShuffledFolds(5, 0), 64, 1)
     np.testing.assert_allclose(total, X.sum(axis=0))
 

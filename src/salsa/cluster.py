@@ -129,5 +129,4 @@ def _added(add: Callable[[T, T], T], parts: Iterable[T | None]) -> T | None:
 
 
 def _taken(block: RawBlock, columns: Columns, places: Places) -> Piece:
-    X, Y, weight = piece_of(block, columns)
-    return Piece(X[places], Y[places], weight[places])
+    return piece_of(block, columns).some(places)

@@ -44,7 +44,7 @@ from salsa.selection import (
     try_alphas,
 )
 from salsa.solvers import exact_bytes
-from salsa.solvers.divide import Part, divided_path, solve_divided
+from salsa.solvers.divide import divided_path, solve_divided
 from salsa.solvers.features import draw_features, interpolation
 from salsa.solvers.lowrank import Anchors, choose_anchors
 from salsa.solvers.pcg import solve_pcg
@@ -179,10 +179,10 @@ def _pcg(large: Large) -> Solved:
 
 def _divide(large: Large) -> Solved:
     """alpha by the error on some rows that all parts leave out at first."""
-    everything, n = Part(*_all_rows(large.table)), len(large.table.rows)
+    everything, n = _all_rows(large.table), len(large.table.rows)
     run = partial(mapped, threads=thread_count(large.problem.threads, n, large.rank, large.kernel.n_features))
     held_out, rest = np.split(large.random_state.permutation(n), [min(n // 5, HELD_OUT_ROWS)])
-    tested, parts = _rows_of(everything, held_out), _parts(everything, rest, large.rank)
+    tested, parts = everything.some(held_out), _parts(everything, rest, large.rank)
     scale = mean_diagonal(large.kernel, large.problem.X)
     alphas = [max(alpha, ALPHA_FLOOR * scale) for alpha in large.alphas or scale * 10.0**LOG10_GRID]
     predictions, degrees = divided_path(large.kernel, parts, tested.X, alphas, run)
@@ -224,13 +224,9 @@ def _all_rows(table: Table) -> Piece:
     return Piece(X, table.standard(Y), weight)
 
 
-def _rows_of(rows: Part, places: Places) -> Part:
-    return Part(*(part[places] for part in rows))
-
-
-def _parts(rows: Part, places: Places, size: int) -> list[Part]:
+def _parts(rows: Piece, places: Places, size: int) -> list[Piece]:
     """Of about equal size, and no more rows than that."""
-    return [_rows_of(rows, some) for some in np.array_split(places, -(-len(places) // size))]
+    return [rows.some(part) for part in np.array_split(places, -(-len(places) // size))]
 
 
 def _on_all_rows(large: Large, expansion: KernelExpansion, weight: Floats) -> KernelExpansion:

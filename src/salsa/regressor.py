@@ -219,14 +219,14 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     def _fit_table(self, table: Piece, used: NDArray[np.bool_], progress: Progress, *, flat: bool) -> None:
         """The fit to rows in memory; those without weight are only there because given splits count them."""
-        X, Y, weight = table
+        X, Y, _ = table
         n, rank = int(used.sum()), self._rank(int(used.sum()))
         if rank is None:
             self._fit_exact(table, used, progress, flat=flat)
         else:
-            kept = table if used.all() else Piece(X[used], Y[used], weight[used])
+            kept = table if used.all() else table.some(used)
             splits = lambda: make_folds(self.cv, X, Y, used, None)  # noqa: E731
-            self._fit_rows(array_rows(*kept, self._threads(n, rank)), splits, rank, progress, flat=flat)
+            self._fit_rows(array_rows(kept, self._threads(n, rank)), splits, rank, progress, flat=flat)
 
     def _fit_exact(self, table: Piece, used: NDArray[np.bool_], progress: Progress, *, flat: bool) -> None:
         X, Y, weight = table.X, table.Y, _unless_ones(table.weight[used])

@@ -28,6 +28,9 @@ class Piece(NamedTuple):
     Y: Floats
     weight: Floats
 
+    def some(self, index: slice | Places | NDArray[np.bool_]) -> Piece:
+        return Piece(self.X[index], self.Y[index], self.weight[index])
+
 
 class Block(NamedTuple):
     """Some rows, and the fold that each is held out in (m,)."""
@@ -73,7 +76,7 @@ class PieceRows:
         taken, start = [], 0
         for piece in self.pieces():
             low, high = np.searchsorted(places, (start, start + len(piece.X)))
-            taken.append(Piece(*(part[places[low:high] - start] for part in piece)))
+            taken.append(piece.some(places[low:high] - start))
             start += len(piece.X)
         return Piece(*map(np.concatenate, zip(*taken, strict=True)))
 
@@ -82,10 +85,11 @@ class PieceRows:
         return reduce(add, mapped(function, blocks, self.threads))
 
 
-def array_rows(X: Floats, Y: Floats, weight: Floats, threads: int) -> PieceRows:
+def array_rows(table: Piece, threads: int) -> PieceRows:
     """Rows in memory."""
-    slices = [slice(start, start + SLICE) for start in range(0, len(X), SLICE)]
-    return PieceRows(lambda: (Piece(X[rows], Y[rows], weight[rows]) for rows in slices), len(X), threads)
+    n = len(table.X)
+    slices = [slice(start, start + SLICE) for start in range(0, n, SLICE)]
+    return PieceRows(lambda: map(table.some, slices), n, threads)
 
 
 def batches(pieces: Iterable[Piece], fold: FoldOf, size: int, every: int, start: int = 0) -> Iterator[Block]:

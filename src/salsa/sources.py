@@ -99,8 +99,7 @@ def pieces(blocks: Iterable[RawBlock], seen: Survey) -> Iterator[Piece]:
 def piece_of(block: RawBlock, columns: Columns) -> Piece:
     X, y = checked_rows(columns.encode(block.X), block.y)
     weight = checked_weights(block.weight, X)
-    used = weight > 0
-    return Piece(X[used], y.reshape(len(y), -1)[used], weight[used])
+    return Piece(X, y.reshape(len(y), -1), weight).some(weight > 0)
 
 
 def slices_of(X: Any, y: Any, weight: Any) -> Source:

@@ -111,13 +111,13 @@ def _receive(process: Process, seconds: float | None) -> Any:
     try:
         return pickle.load(process.stdout)
     except (EOFError, pickle.UnpicklingError):
-        return TIMED_OUT if late.is_set() else _ending(process)
+        return TIMED_OUT if late.is_set() else ending(process.wait())
     finally:
         timer.cancel()
 
 
-def _ending(process: Process) -> str:
-    code = process.wait()
+def ending(code: int) -> str:
+    """The status of what a process was asked for that ended without an answer."""
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"failed: its process ended without an answer ({how})"
 
@@ -154,7 +154,7 @@ def _task(channel: Any) -> Task | None:
     """The task from the input, with all its packages imported; None if that fails, and the other side is told."""
     try:
         task: Task = pickle.load(sys.stdin.buffer)
-        threading.Thread(target=_end_with_input, daemon=True).start()
+        threading.Thread(target=end_with_input, daemon=True).start()
         task.method.make()
     except Exception as error:  # a package that is missing, an estimator that cannot be unpickled
         _say(channel, failure(error))
@@ -167,7 +167,8 @@ def _say(channel: Any, message: Any) -> None:
     channel.flush()
 
 
-def _end_with_input() -> None:
+def end_with_input() -> None:
+    """End this process when the one that started it does, however that one ends."""
     while os.read(0, 1):
         pass
     os._exit(1)

@@ -6,10 +6,10 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from salsa.paper.runner import Result, Trial
 
@@ -22,13 +22,13 @@ class Ledger:
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
-        whole = _whole_lines(file.read())
+        whole = whole_lines(file.read())
         self.results: dict[Trial, Result] = {result.trial: result for result in _as_results(whole, file.name)}
         # A last line that was torn off goes, so that the next one begins on its own.
         file.truncate(len(whole))
         file.seek(len(whole))
         if not whole:
-            self._write(HEADER + "\n")
+            self._write(as_line(Result._fields))
 
     def is_done(self, trial: Trial, limit: float | None) -> bool:
         """Whether it need not run: it is ok, or was stopped by a limit that was not lower. Failures run again."""
@@ -39,11 +39,11 @@ class Ledger:
 
     def add(self, result: Result) -> None:
         """Append one line, which is on the disk when this returns."""
-        self._write(_as_line(result))
+        self._write(as_line(result))
         self.results[result.trial] = result
 
-    def _write(self, line: str) -> None:
-        self.file.write(line.encode())
+    def _write(self, line: bytes) -> None:
+        self.file.write(line)
         self.file.flush()
         os.fsync(self.file.fileno())
 
@@ -64,18 +64,20 @@ def open_ledger(folder: str | Path) -> Iterator[Ledger]:
 
 def read_results(path: str | Path) -> list[Result]:
     """What a file of results holds, also while a run is writing it."""
-    results = _as_results(_whole_lines(Path(path).read_bytes()), str(path))
+    results = _as_results(whole_lines(Path(path).read_bytes()), str(path))
     return list({result.trial: result for result in results}.values())
 
 
-def _whole_lines(content: bytes) -> bytes:
+def whole_lines(content: bytes) -> bytes:
+    """Without a last line that was being written when the machine stopped."""
     return content[: content.rfind(b"\n") + 1]
 
 
-def _as_line(result: Result) -> str:
+def as_line(values: Sequence[Any]) -> bytes:
+    """Of a CSV file."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(result)
-    return text.getvalue()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue().encode()
 
 
 def _as_results(content: bytes, name: str) -> list[Result]:

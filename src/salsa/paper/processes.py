@@ -16,12 +16,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 
+from salsa.baselines.apart import ONE_THREAD, TIMED_OUT, end_with_input, ending
 from salsa.paper.ledger import Ledger
 from salsa.paper.runner import Result, Trial, blank, measure
 
-TIMED_OUT = "timed out"
 PATIENCE = 20  # times the limit, in seconds of the clock: for a fit that waits and takes no CPU time
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 COMMAND = [sys.executable, "-c", "from salsa.paper.processes import main; main()"]
 
 Process = subprocess.Popen[bytes]
@@ -76,17 +75,14 @@ def _apart(trial: Trial, limit: float | None, running: set[Process]) -> Result:
 
 def _ending(code: int) -> str:
     """The status of a process that ended without an answer."""
-    if -code in (signal.SIGPROF, signal.SIGALRM):
-        return TIMED_OUT
-    how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
-    return f"failed: its process ended without an answer ({how})"
+    return TIMED_OUT if -code in (signal.SIGPROF, signal.SIGALRM) else ending(code)
 
 
 def main() -> None:
     """The other side of ``_apart``."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a method prints is not an answer
-    threading.Thread(target=_end_with_input, daemon=True).start()
+    threading.Thread(target=end_with_input, daemon=True).start()
     trial, limit = json.loads(sys.argv[1]), json.loads(sys.argv[2])
     channel.write(json.dumps(measure(Trial(*trial), _clock(limit))) + "\n")
     channel.flush()
@@ -101,9 +97,3 @@ def _clock(limit: float | None) -> Callable[[], None]:
             signal.setitimer(signal.ITIMER_REAL, PATIENCE * limit)
 
     return begin
-
-
-def _end_with_input() -> None:
-    while os.read(0, 1):
-        pass
-    os._exit(1)

@@ -15,12 +15,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from salsa.baselines.apart import TIMED_OUT
 from salsa.baselines.registry import find_rival, make_baseline
 from salsa.baselines.trial import failure
 from salsa.paper.functions import Sample
+from salsa.paper.ledger import as_line, whole_lines
 from salsa.regressor import SalsaRegressor
 
-OK, TIMED_OUT = "ok", "timed out"
+OK = "ok"
 
 Draw = Callable[[int, int], Sample]  # the rows of n and trial
 
@@ -100,8 +102,8 @@ def read_rows(path: Path) -> list[Row]:
     """The last row of every job in the file; a line that was being written when the machine stopped does not count."""
     if not path.exists():
         return []
-    text = path.read_text(encoding="utf-8")
-    header, *lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1])) if "\n" in text else [list(Row._fields)]
+    text = whole_lines(path.read_bytes()).decode()
+    header, *lines = csv.reader(io.StringIO(text)) if text else [list(Row._fields)]
     if tuple(header) != Row._fields:
         raise ValueError(f"{path} holds other columns than {', '.join(Row._fields)}: move it away, or choose another")
     rows = (_parsed(line) for line in lines)
@@ -111,20 +113,14 @@ def read_rows(path: Path) -> list[Row]:
 def append_row(path: Path, row: Row) -> None:
     """One line, whole and on the disk; the first one after a header."""
     with path.open("ab", buffering=0) as file:
-        file.write((_line(Row._fields) if file.tell() == 0 else b"") + _line(row))
+        file.write((as_line(Row._fields) if file.tell() == 0 else b"") + as_line(row))
         os.fsync(file.fileno())
 
 
 def mend(path: Path) -> None:
     """Remove a line that was not completed from the end of the file."""
-    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
-        os.truncate(path, content.rfind(b"\n") + 1)
-
-
-def _line(values: Sequence[Any]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(values)
-    return text.getvalue().encode()
+    if path.exists():
+        os.truncate(path, len(whole_lines(path.read_bytes())))
 
 
 def _parsed(line: Sequence[str]) -> Row:

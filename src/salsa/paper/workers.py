@@ -17,7 +17,8 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from queue import SimpleQueue
 
-from salsa.paper.trials import TIMED_OUT, Draw, Job, Row, append_row, measure, mend
+from salsa.baselines.apart import TIMED_OUT, ending
+from salsa.paper.trials import Draw, Job, Row, append_row, measure, mend
 
 PATIENCE = 20  # times the limit, in seconds of the clock: for a fit that waits and takes no CPU time
 
@@ -73,6 +74,7 @@ class _Worker:
             status = TIMED_OUT
         except (EOFError, OSError):
             process.join()
+            assert process.exitcode is not None  # it has ended
             status = _ending(process.exitcode)
         self.end()
         return Row(*job, None, None, None, self._time_limit if status == TIMED_OUT else 0.0, status)
@@ -94,12 +96,9 @@ class _Worker:
             self._process = None
 
 
-def _ending(code: int | None) -> str:
+def _ending(code: int) -> str:
     """The status of a job whose process ended without an answer."""
-    if code == -signal.SIGPROF:
-        return TIMED_OUT
-    how = signal.Signals(-code).name if code is not None and code < 0 else f"exit code {code}"
-    return f"failed: its process ended without an answer ({how})"
+    return TIMED_OUT if code == -signal.SIGPROF else ending(code)
 
 
 def _serve(pipe: Connection, draw: Draw, time_limit: float) -> None:

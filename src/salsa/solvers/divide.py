@@ -9,29 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from salsa.expansion import KernelExpansion
 from salsa.kernels import AdditiveKernel, Floats
+from salsa.rows import Piece
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.ridge import coefficients, degrees_of_freedom, solve_once
 
-
-class Part(NamedTuple):
-    """Some rows: features (m, D), targets (m, q) and weights (m,)."""
-
-    X: Floats
-    Y: Floats
-    weight: Floats
-
-
 #: A map, in the order of the parts: the builtin, a pool's, joblib's, or that of a Dask client with its results gathered
-Run = Callable[[Callable[[Part], Any], Iterable[Part]], Iterable[Any]]
+Run = Callable[[Callable[[Piece], Any], Iterable[Piece]], Iterable[Any]]
 
 
-def solve_divided(kernel: AdditiveKernel, parts: Sequence[Part], alpha: float, run: Run = map) -> KernelExpansion:
+def solve_divided(kernel: AdditiveKernel, parts: Sequence[Piece], alpha: float, run: Run = map) -> KernelExpansion:
     """The mean of the fits to the parts, each counting by its weight."""
     shares = _shares(parts)
     solved = list(run(partial(_solution, kernel, alpha / _weight(parts)), parts))
@@ -41,7 +33,7 @@ def solve_divided(kernel: AdditiveKernel, parts: Sequence[Part], alpha: float, r
 
 
 def divided_path(
-    kernel: AdditiveKernel, parts: Sequence[Part], X: Floats, alphas: Sequence[float], run: Run = map
+    kernel: AdditiveKernel, parts: Sequence[Piece], X: Floats, alphas: Sequence[float], run: Run = map
 ) -> tuple[Floats, Floats]:
     """Of the mean of the fits, for every alpha: predictions (alphas, m, q) at the rows of X, degrees of freedom."""
     relative, shares = np.asarray(alphas) / _weight(parts), _shares(parts)
@@ -50,12 +42,12 @@ def divided_path(
     return np.tensordot(shares, predictions, axes=1), shares @ degrees
 
 
-def _solution(kernel: AdditiveKernel, relative: float, part: Part) -> tuple[Floats, Floats]:
+def _solution(kernel: AdditiveKernel, relative: float, part: Piece) -> tuple[Floats, Floats]:
     coef, offset, _ = solve_once(kernel(part.X, n_threads=1), part.Y, relative * part.weight.sum(), part.weight)
     return coef, offset
 
 
-def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Part) -> tuple[Floats, Floats]:
+def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Piece) -> tuple[Floats, Floats]:
     """One factor for all alphas."""
     factor, k = exact_factor(kernel(part.X, n_threads=1), part.weight), kernel(X, part.X, n_threads=1)
     alphas = relative * part.weight.sum()
@@ -64,9 +56,9 @@ def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Part) -> tu
     return np.array([offset + k @ coef for coef, offset in solutions]), degrees
 
 
-def _weight(parts: Sequence[Part]) -> float:
+def _weight(parts: Sequence[Piece]) -> float:
     return float(sum(part.weight.sum() for part in parts))
 
 
-def _shares(parts: Sequence[Part]) -> Floats:
+def _shares(parts: Sequence[Piece]) -> Floats:
     return np.array([part.weight.sum() for part in parts]) / _weight(parts)
