@@ -13,11 +13,13 @@ import numpy as np
 import pytest
 
 from salsa import cli
+from salsa.baselines.apart import OK, TIMED_OUT
 from salsa.paper import trials as trials_module
 from salsa.paper.curves import draw_figure, name_of, save_figure
 from salsa.paper.figures import FIGURES, RIVALS, points, run_figure
 from salsa.paper.functions import Sample
-from salsa.paper.trials import OK, TIMED_OUT, Job, Row, append_row, make, measure, mend, read_rows, remaining
+from salsa.paper.ledger import open_ledger, read_results
+from salsa.paper.trials import Job, Row, make, measure
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 SMALL = replace(FIGURES["fig1a"], name="small", D=4, order=2, methods=("salsa-d2", "ridge"), sizes=(30, 60))
@@ -34,6 +36,16 @@ def linear(n, trial):
 def row(method="ridge", n=30, trial=0, share=0.5, status=OK, seconds=1.0):
     mse = 4 * share if status == OK else None
     return Row(method, n, trial, mse, None if mse is None else 4.0, None, seconds, status)
+
+
+def write(path, rows):
+    with open_ledger(path, Row) as ledger:
+        for each in rows:
+            ledger.add(each)
+
+
+def read_rows(path):
+    return read_results(path, Row)
 
 
 class TestMeasure:
@@ -69,8 +81,7 @@ class TestRows:
     def test_there_and_back(self, tmp_path):
         rows = [row(), row(n=60, status=TIMED_OUT), row(trial=1, status='failed: ValueError: "1, 2" is not 3')]
         rows.append(Row("salsa-d3", 100, 0, 1 / 3, 2 / 3, 3, 0.1, OK))
-        for each in rows:
-            append_row(tmp_path / "a.csv", each)
+        write(tmp_path / "a.csv", rows)
         assert read_rows(tmp_path / "a.csv") == rows
         assert (tmp_path / "a.csv").read_text().startswith(HEADER)
 
@@ -79,36 +90,10 @@ class TestRows:
         (tmp_path / "a.csv").write_text("method,n,tr")
         assert read_rows(tmp_path / "a.csv") == []
 
-    def test_the_last_row_of_a_job_counts(self, tmp_path):
-        for each in (row(status=TIMED_OUT), row(share=0.25)):
-            append_row(tmp_path / "a.csv", each)
-        assert read_rows(tmp_path / "a.csv") == [row(share=0.25)]
-
-    @pytest.mark.parametrize("torn", ["", "r", "ridge,60,0,2.0,4.0,,1.0,ok"])
-    def test_a_line_that_was_not_completed(self, tmp_path, torn):
-        path = tmp_path / "a.csv"
-        append_row(path, row())
-        path.write_text(path.read_text() + torn)
-        assert read_rows(path) == [row()]
-        mend(path)
-        append_row(path, row(n=60))
-        assert read_rows(path) == [row(), row(n=60)]
-
-    def test_other_columns(self, tmp_path):
-        (tmp_path / "a.csv").write_text("x,y\n1,2\n")
-        with pytest.raises(ValueError, match=r"a\.csv holds other columns than method, n, trial"):
-            read_rows(tmp_path / "a.csv")
-
-    def test_what_remains(self):
-        jobs = [Job("ridge", 30, trial) for trial in range(5)]
-        rows = [
-            row(),
-            row(trial=1, status=TIMED_OUT, seconds=10.0),
-            row(trial=2, status=TIMED_OUT, seconds=5.0),
-            row(trial=3, status="failed: no"),
-        ]
-        assert remaining(jobs, rows, 10.0) == jobs[2:]
-        assert remaining(jobs, rows, 5.0) == jobs[3:]
+    def test_a_limit_is_the_time_of_what_was_ended(self, tmp_path):
+        write(tmp_path / "a.csv", [row(status=TIMED_OUT, seconds=10.0)])
+        with open_ledger(tmp_path / "a.csv", Row) as ledger:
+            assert [ledger.is_done(row().job, limit) for limit in (5.0, 10.0, 11.0)] == [True, True, False]
 
 
 class TestRuns:
@@ -152,7 +137,7 @@ class TestRuns:
         assert statuses["ridge"][0] == OK
 
     def test_rows_of_another_truth_are_not_mixed_in(self, tmp_path):
-        append_row(tmp_path / "small.csv", row(n=999))
+        write(tmp_path / "small.csv", [row(n=999)])
         with pytest.raises(ValueError, match=r"small\.csv holds errors for another truth"):
             list(run_figure(SMALL, tmp_path))
 
@@ -164,8 +149,8 @@ class TestRuns:
 
 class TestPoints:
     def test_means(self, tmp_path):
-        for trial, share in enumerate((0.1, 0.2, 0.6, 9.0)):
-            append_row(tmp_path / "small.csv", row(trial=trial, share=share))
+        shares = enumerate((0.1, 0.2, 0.6, 9.0))
+        write(tmp_path / "small.csv", [row(trial=trial, share=share) for trial, share in shares])
         (point,) = points(SMALL, tmp_path, trials=3)
         assert point["share"] == pytest.approx(0.3)
         assert point["mse"] == pytest.approx(1.2)
@@ -173,8 +158,7 @@ class TestPoints:
         assert (point["trials"], point["seconds"], point["status"]) == (3, 1.0, OK)
 
     def test_a_point_that_was_not_reached_has_no_error(self, tmp_path):
-        for each in (row(), row(trial=1, status=TIMED_OUT), row(method="salsa-d2")):
-            append_row(tmp_path / "small.csv", each)
+        write(tmp_path / "small.csv", [row(), row(trial=1, status=TIMED_OUT), row(method="salsa-d2")])
         ours, ridge = points(SMALL, tmp_path, trials=2)
         assert (ours["method"], ours["trials"], ours["share_se"]) == ("salsa-d2", 1, None)
         assert (ridge["trials"], ridge["share"]) == (1, None)
@@ -184,11 +168,15 @@ class TestPoints:
 class TestPicture:
     @pytest.fixture
     def some(self, tmp_path):
-        for trial in range(2):
-            for n in (30, 60):
-                for method, share in (("salsa-d2", 0.01), ("ridge", 0.5), ("salsa", 0.005)):
-                    append_row(tmp_path / "small.csv", row(method, n, trial, share * 30 / n + 0.001 * trial))
-            append_row(tmp_path / "small.csv", row("lq", 60, trial, status=TIMED_OUT))
+        shares = {"salsa-d2": 0.01, "ridge": 0.5, "salsa": 0.005}
+        rows = [
+            row(method, n, trial, share * 30 / n + 0.001 * trial)
+            for trial in range(2)
+            for n in (30, 60)
+            for method, share in shares.items()
+        ]
+        rows += [row("lq", 60, trial, status=TIMED_OUT) for trial in range(2)]
+        write(tmp_path / "small.csv", rows)
         return points(SMALL, tmp_path, trials=2)
 
     def test_lines_axes_and_words(self, some):

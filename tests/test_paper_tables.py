@@ -150,5 +150,5 @@ class TestForms:
 
 
 def test_the_page_shows_the_results_beside_it():
-    results = read_results(DOCS / "results" / "table1.csv")
+    results = read_results(DOCS / "results" / "table1.csv", Result)
     assert Table1(as_rows(results)).to_markdown() in (DOCS / "table1.md").read_text(encoding="utf-8")

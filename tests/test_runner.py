@@ -17,17 +17,33 @@ from threadpoolctl import threadpool_info
 
 from salsa.baselines import BASELINES
 from salsa.paper import DATASETS, load_dataset, runner
-from salsa.paper.ledger import HEADER, NAME, open_ledger, read_results
-from salsa.paper.processes import run_all
+from salsa.paper.ledger import open_ledger, read_results
 from salsa.paper.published import published
-from salsa.paper.runner import EVERY, METHODS, OURS, PAPER_RIVALS, Result, Trial, as_row, as_rows, measure, plan
+from salsa.paper.runner import (
+    EVERY,
+    METHODS,
+    OURS,
+    PAPER_RIVALS,
+    Result,
+    Trial,
+    as_row,
+    as_rows,
+    measure,
+    plan,
+    run_all,
+)
 
 needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not here to find processes")
+NAME, HEADER = "results.csv", ",".join(Result._fields)
 A, B = Trial("housing", "ridge"), Trial("housing", "knn")
 
 
 def result(trial=A, **fields):
     return Result(*trial, n=256, D=12, **{"mse": 0.1 + 0.2, "seconds": 1 / 3, "wall_seconds": 2.0, **fields})
+
+
+def results_in(folder):
+    return open_ledger(folder / NAME, Result)
 
 
 def same(a, b):
@@ -59,48 +75,51 @@ class TestNames:
 class TestLedger:
     def test_numbers_come_back_exactly(self, tmp_path):
         written = [result(order=3, limit=600.0), result(B, status='failed: ValueError: "a, b"', mse=math.nan)]
-        with open_ledger(tmp_path / "new" / "folder") as ledger:
+        with results_in(tmp_path / "new" / "folder") as ledger:
             for one in written:
                 ledger.add(one)
-        with open_ledger(tmp_path / "new" / "folder") as ledger:
+        with results_in(tmp_path / "new" / "folder") as ledger:
             assert all(same(a, b) for a, b in zip(ledger.results.values(), written, strict=True))
 
     @pytest.mark.parametrize(
         "torn", ["housing,knn,authors,0,256", "housing,knn,authors,0,256,12,ok,0.5,,1.0,1.0,60", "h"]
     )
     def test_a_torn_line_is_removed(self, tmp_path, torn):
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             ledger.add(result())
         with (tmp_path / NAME).open("a") as file:
             file.write(torn)
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             assert list(ledger.results) == [A]
             ledger.add(result(B))
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             assert list(ledger.results) == [A, B]
 
     def test_a_torn_header_is_written_again(self, tmp_path):
         (tmp_path / NAME).write_text(HEADER[:20])
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             ledger.add(result())
         assert (tmp_path / NAME).read_text().splitlines()[0] == HEADER
 
     def test_a_line_is_on_disk_when_it_is_added(self, tmp_path):
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             ledger.add(result())
             assert (tmp_path / NAME).read_text().endswith("\n")
             assert len((tmp_path / NAME).read_text().splitlines()) == 2
 
     def test_the_last_line_of_a_trial_counts(self, tmp_path):
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             ledger.add(result(status="failed: no"))
             ledger.add(result(mse=7.0))
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             assert ledger.results[A].mse == 7.0
 
     def test_other_files_are_left_alone(self, tmp_path):
         (tmp_path / NAME).write_text("a,b\n1,2\n")
-        with pytest.raises(ValueError, match=r"results\.csv is not a file of results"), open_ledger(tmp_path):
+        with (
+            pytest.raises(ValueError, match=r"results\.csv is not a file of these results"),
+            results_in(tmp_path),
+        ):
             pass
         assert (tmp_path / NAME).read_text() == "a,b\n1,2\n"
 
@@ -108,18 +127,25 @@ class TestLedger:
     def test_a_damaged_line_is_named(self, tmp_path, line):
         text = line if isinstance(line, str) else ",".join(map(str, line))
         (tmp_path / NAME).write_text(f"{HEADER}\n{text}\n")
-        with pytest.raises(ValueError, match=r"results\.csv, line 2 is not a result"), open_ledger(tmp_path):
+        with (
+            pytest.raises(ValueError, match=r"results\.csv, line 2 is not a result"),
+            results_in(tmp_path),
+        ):
             pass
 
     def test_results_can_be_read_while_they_are_written(self, tmp_path):
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             ledger.add(result(status="failed: no"))
             ledger.add(result(B))
             ledger.add(result())
-            assert [one.status for one in read_results(tmp_path / NAME)] == ["ok", "ok"]
+            assert [one.status for one in read_results(tmp_path / NAME, Result)] == ["ok", "ok"]
 
     def test_one_run_at_a_time(self, tmp_path):
-        with open_ledger(tmp_path), pytest.raises(ValueError, match="another run"), open_ledger(tmp_path):
+        with (
+            results_in(tmp_path),
+            pytest.raises(ValueError, match="another run"),
+            results_in(tmp_path),
+        ):
             pass
 
     @pytest.mark.parametrize(
@@ -138,7 +164,7 @@ class TestLedger:
         ],
     )
     def test_what_need_not_run_again(self, tmp_path, known, limit, done):
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             if known is not None:
                 ledger.add(known)
             assert ledger.is_done(A, limit) is done
@@ -222,12 +248,12 @@ class TestMeasure:
 class TestProcesses:
     def test_the_same_numbers_and_none_runs_twice(self, tmp_path):
         trials = plan(["forestfires"], ["salsa", "ridge"])
-        with open_ledger(tmp_path) as ledger:
+        with results_in(tmp_path) as ledger:
             first = sorted(run_all(trials, ledger, jobs=2))
             again = sorted(run_all(trials, ledger, limit=60.0))
         assert all(same(a, b) for a, b in zip(first, again, strict=True))
         for one in first:
-            assert (one.mse, one.order) == (measure(one.trial).mse, measure(one.trial).order)
+            assert (one.mse, one.order) == (measure(one.job).mse, measure(one.job).order)
 
     def test_a_limit_ends_the_process(self, tmp_path):
         begin = time.perf_counter()
@@ -266,10 +292,10 @@ class TestProcesses:
 METHODS_OF_RUN = ("ridge", "lar")
 RUN = f"""
 import sys
+from pathlib import Path
 from salsa.paper.ledger import open_ledger
-from salsa.paper.processes import run_all
-from salsa.paper.runner import plan
-with open_ledger(sys.argv[1]) as ledger:
+from salsa.paper.runner import Result, plan, run_all
+with open_ledger(Path(sys.argv[1], "{NAME}"), Result) as ledger:
     list(run_all(plan(["forestfires"], {METHODS_OF_RUN}), ledger, jobs=1))
 """
 
@@ -285,7 +311,7 @@ def _children(pid):
 
 def _kill_a_child():
     """The first process of a trial that this one starts."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "paper.processes"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.apart"]
     while not (found := subprocess.run(command, capture_output=True).stdout.split()):
         time.sleep(0.05)
     os.kill(int(found[0]), signal.SIGKILL)

@@ -8,7 +8,7 @@ from conftest import needs_data
 
 from salsa.paper import DATASETS
 from salsa.paper.ledger import open_ledger
-from salsa.paper.runner import EVERY, blank, plan
+from salsa.paper.runner import EVERY, Result, blank, plan
 
 
 class TestReproduce:
@@ -63,7 +63,7 @@ class TestReproduce:
     def test_all_are_23_methods_on_every_set(self, call, tmp_path):
         """Nothing is left to run: the folder has a line for each."""
         trials = plan(DATASETS, EVERY)
-        with open_ledger(tmp_path) as ledger:
+        with open_ledger(tmp_path / "results.csv", Result) as ledger:
             for trial in trials:
                 ledger.add(blank(trial)._replace(mse=1.0, seconds=1.0))
         code, out, _ = call("reproduce", "table1", "--methods", "all", "--out", tmp_path)

@@ -14,10 +14,9 @@ import pandas as pd
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from salsa.baselines.apart import run_all
 from salsa.baselines.encoding import needs_encoding
 from salsa.baselines.registry import find_rival
-from salsa.baselines.trial import Measured, Method, Split, Task
+from salsa.baselines.trial import Measured, Method, Split, Task, run_all
 from salsa.folds import check_number_of_folds
 from salsa.jsonable import jsonable
 from salsa.kernels import Floats

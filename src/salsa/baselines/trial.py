@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,11 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
+from salsa.baselines.apart import OK, ask_all, failure
 from salsa.baselines.encoding import TableEncoder
 from salsa.baselines.registry import find_rival, make_baseline
 from salsa.kernels import Floats
-
-LONGEST_REASON = 200
 
 Rows = NDArray[np.intp]
 Split = tuple[Rows, Rows]  # rows to train on, rows to test
@@ -62,21 +63,31 @@ class Measured(NamedTuple):
     folds: tuple[Fold, ...] = ()
 
 
+def run_all(tasks: Sequence[Task], time_limit: float | None, n_jobs: int) -> Iterator[Measured]:
+    """Every task as it finishes; in this process if one runs at a time and may take as long as it likes."""
+    if time_limit is None and n_jobs == 1:
+        yield from map(run, tasks)
+        return
+    with closing(ask_all([partial(_run_apart, task) for task in tasks], time_limit, n_jobs)) as answers:
+        for number, answer in answers:
+            yield Measured(tasks[number].method.name, answer) if isinstance(answer, str) else answer
+
+
+def _run_apart(task: Task, begin: Callable[[], None]) -> Measured:
+    task.method.make()  # which imports its packages
+    begin()
+    return run(task)
+
+
 def run(task: Task) -> Measured:
     """Fit and predict on every split, on one thread; an error becomes the status, warnings are not shown."""
     method, X, y, splits, encoded = task
     try:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
-            return Measured(method.name, "ok", tuple(_fold(method.make(encoded), X, y, *split) for split in splits))
+            return Measured(method.name, OK, tuple(_fold(method.make(encoded), X, y, *split) for split in splits))
     except Exception as error:  # whatever goes wrong in a method must not stop the others
         return Measured(method.name, failure(error))
-
-
-def failure(error: Exception) -> str:
-    """Its kind and its words, on one line that is not too long."""
-    reason = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"failed: {reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + '…'}"
 
 
 def _fold(model: Any, X: Any, y: Floats, train: Rows, test: Rows) -> Fold:

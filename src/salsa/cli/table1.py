@@ -140,16 +140,14 @@ def _results(
     trials: Sequence["Trial"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
 ) -> Iterator["Result"]:
     """In this process, unless something is asked for that needs others."""
-    if out is None and limit is None and jobs is None:
-        from salsa.paper.runner import measure
-
-        return map(measure, trials)
     from joblib import cpu_count
 
     from salsa.paper.ledger import open_ledger
-    from salsa.paper.processes import run_all
+    from salsa.paper.runner import Result, measure, run_all
 
-    ledger = None if out is None else stack.enter_context(open_ledger(out))
+    if out is None and limit is None and jobs is None:
+        return map(measure, trials)
+    ledger = None if out is None else stack.enter_context(open_ledger(out / "results.csv", Result))
     return run_all(trials, ledger, limit=limit, jobs=jobs or (1 if out is None else cpu_count()))
 
 

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from salsa.baselines.apart import OK
 from salsa.baselines.registry import RIVALS
 from salsa.paper.figures import Point
-from salsa.paper.trials import OK, fixed_order
+from salsa.paper.trials import fixed_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

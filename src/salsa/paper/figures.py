@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import fmean, mode
 from typing import TypedDict
 
 import numpy as np
 
+from salsa.baselines.apart import OK, TIMED_OUT
 from salsa.baselines.leaderboard import standard_error
 from salsa.paper.functions import LogBumps, Sample, draw, log_bumps
-from salsa.paper.trials import OK, Job, Row, fixed_order, read_rows, remaining
-from salsa.paper.workers import run
+from salsa.paper.ledger import open_ledger, read_results
+from salsa.paper.trials import Job, Row, fixed_order, measure
+from salsa.paper.workers import run_apart
 
 # The paper compares with "some non-additive methods", and its text does not name them.
 RIVALS = ("krr", "gp", "svr-eps", "rbf", "lq", "ll", "nw", "knn", "tree")
@@ -111,13 +115,21 @@ def run_figure(
     for name in names:
         if (order := fixed_order(name)) is not None and order > experiment.D:
             raise ValueError(f"{name}: the order is at most the number of features, {experiment.D}")
-    folder.mkdir(parents=True, exist_ok=True)
     path = csv_path(experiment, folder)
-    rows = read_rows(path)
-    _check_same_truth(experiment, rows, path)
-    jobs = remaining(experiment.jobs(trials, names, sizes or experiment.sizes), rows, time_limit)
-    for done, row in enumerate(run(jobs, experiment, path, time_limit, n_jobs), start=1):
-        yield row, len(jobs) - done
+    with open_ledger(path, Row) as ledger:
+        _check_same_truth(experiment, ledger.results.values(), path)
+        jobs = experiment.jobs(trials, names, sizes or experiment.sizes)
+        jobs = [job for job in jobs if not ledger.is_done(job, time_limit)]
+        measured = partial(measure, draw=experiment)
+        fits = run_apart(jobs, measured, _unfinished(time_limit), limit=time_limit, n_jobs=n_jobs)
+        with closing(fits):
+            for done, row in enumerate(fits, start=1):
+                ledger.add(row)
+                yield row, len(jobs) - done
+
+
+def _unfinished(time_limit: float) -> Callable[[Job, str], Row]:
+    return lambda job, status: Row(*job, None, None, None, time_limit if status == TIMED_OUT else 0.0, status)
 
 
 def _check_same_truth(experiment: Experiment, rows: Iterable[Row], path: Path) -> None:
@@ -134,7 +146,7 @@ def csv_path(experiment: Experiment, folder: Path) -> Path:
 def points(experiment: Experiment, folder: Path, trials: int) -> list[Point]:
     """Means over the first `trials` trials in NAME.csv, methods in the order of the experiment, others behind."""
     groups: dict[tuple[str, int], list[Row]] = {}
-    for row in read_rows(csv_path(experiment, folder)):
+    for row in read_results(csv_path(experiment, folder), Row):
         if row.trial < trials:
             groups.setdefault((row.method, row.n), []).append(row)
     return [_point(experiment.name, groups[key]) for key in sorted(groups, key=lambda key: _place(experiment, *key))]

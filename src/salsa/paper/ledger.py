@@ -6,94 +6,118 @@ import csv
 import fcntl
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from types import NoneType
+from typing import Any, BinaryIO, Generic, Protocol, TypeVar, get_args, get_type_hints
 
-from salsa.paper.runner import Result, Trial
-
-NAME = "results.csv"
-HEADER = ",".join(Result._fields)
+from salsa.baselines.apart import OK, TIMED_OUT
 
 
-class Ledger:
-    """The file `results.csv` in a folder: a header, then a line for every result; the last line of a trial counts."""
+class Record(Protocol):
+    """A named tuple of texts and numbers: what came of a job."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    @property
+    def job(self) -> Hashable: ...
+
+    @property
+    def status(self) -> str: ...
+
+    @property
+    def limit(self) -> float:
+        """CPU seconds that it might take; only asked of one that timed out."""
+
+
+R = TypeVar("R", bound=Record)
+
+
+class Ledger(Generic[R]):
+    """A CSV file with a header and a line for every result of the given kind; the last line of a job counts."""
+
+    def __init__(self, file: BinaryIO, kind: type[R]) -> None:
         self.file = file
-        whole = whole_lines(file.read())
-        self.results: dict[Trial, Result] = {result.trial: result for result in _as_results(whole, file.name)}
+        whole = _whole_lines(file.read())
+        self.results: dict[Hashable, R] = _last_of_each_job(_parsed(whole, kind, file.name))
         # A last line that was torn off goes, so that the next one begins on its own.
         file.truncate(len(whole))
         file.seek(len(whole))
         if not whole:
-            self._write(as_line(Result._fields))
+            self._write(_fields(kind))
 
-    def is_done(self, trial: Trial, limit: float | None) -> bool:
+    def is_done(self, job: Hashable, limit: float | None) -> bool:
         """Whether it need not run: it is ok, or was stopped by a limit that was not lower. Failures run again."""
-        known = self.results.get(trial)
-        if known is None or known.status.startswith("failed"):
+        known = self.results.get(job)
+        if known is None:
             return False
-        return known.status == "ok" or (limit is not None and known.limit >= limit)
+        return known.status == OK or (known.status == TIMED_OUT and limit is not None and known.limit >= limit)
 
-    def add(self, result: Result) -> None:
+    def add(self, result: R) -> None:
         """Append one line, which is on the disk when this returns."""
-        self._write(as_line(result))
-        self.results[result.trial] = result
+        self._write(tuple(result))  # type: ignore[arg-type]  # a named tuple
+        self.results[result.job] = result
 
-    def _write(self, line: bytes) -> None:
-        self.file.write(line)
+    def _write(self, values: Sequence[Any]) -> None:
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerow(values)
+        self.file.write(text.getvalue().encode())
         self.file.flush()
         os.fsync(self.file.fileno())
 
 
 @contextmanager
-def open_ledger(folder: str | Path) -> Iterator[Ledger]:
-    """The ledger of a folder, which is made if it is not there; for one run at a time."""
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    path = Path(folder, NAME)
+def open_ledger(path: Path, kind: type[R]) -> Iterator[Ledger[R]]:
+    """The ledger in a file, which is made if it is not there; for one run at a time."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     with path.open("r+b") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system gives it back, however this process ends
         except BlockingIOError as error:
             raise ValueError(f"{path} is being written by another run; wait for it, or give another folder") from error
-        yield Ledger(file)
+        yield Ledger(file, kind)
 
 
-def read_results(path: str | Path) -> list[Result]:
-    """What a file of results holds, also while a run is writing it."""
-    results = _as_results(whole_lines(Path(path).read_bytes()), str(path))
-    return list({result.trial: result for result in results}.values())
+def read_results(path: Path, kind: type[R]) -> list[R]:
+    """What a file holds, also while a run is writing it; none if there is no file."""
+    if not path.exists():
+        return []
+    return list(_last_of_each_job(_parsed(_whole_lines(path.read_bytes()), kind, str(path))).values())
 
 
-def whole_lines(content: bytes) -> bytes:
+def _last_of_each_job(results: Sequence[R]) -> dict[Hashable, R]:
+    return {result.job: result for result in results}
+
+
+def _whole_lines(content: bytes) -> bytes:
     """Without a last line that was being written when the machine stopped."""
     return content[: content.rfind(b"\n") + 1]
 
 
-def as_line(values: Sequence[Any]) -> bytes:
-    """Of a CSV file."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(values)
-    return text.getvalue().encode()
+def _fields(kind: type[R]) -> tuple[str, ...]:
+    return tuple(get_type_hints(kind))
 
 
-def _as_results(content: bytes, name: str) -> list[Result]:
+def _parsed(content: bytes, kind: type[R], name: str) -> list[R]:
     """What whole lines of a file of this name say."""
-    lines = content.decode(errors="replace").splitlines()
-    if lines[:1] not in ([], [HEADER]):
-        raise ValueError(f"{name} is not a file of results: its first line should be {HEADER}")
-    return [_as_result(line, f"{name}, line {place}") for place, line in enumerate(csv.reader(lines[1:]), start=2)]
-
-
-def _as_result(line: list[str], place: str) -> Result:
-    try:
-        dataset, method, protocol, seed, n, D, status, mse, order, seconds, wall_seconds, limit = line
-        return Result(
-            *(dataset, method, protocol, int(seed), int(n), int(D), status),
-            *(float(mse), int(order) if order else None, float(seconds), float(wall_seconds), float(limit)),
+    header, *lines = csv.reader(io.StringIO(content.decode(errors="replace"))) if content else [[*_fields(kind)]]
+    if tuple(header) != _fields(kind):
+        raise ValueError(
+            f"{name} is not a file of these results: its first line should be {','.join(_fields(kind))}; move it away, "
+            "or give another folder"
         )
+    return [_result(line, kind, f"{name}, line {place}") for place, line in enumerate(lines, start=2)]
+
+
+def _result(line: Sequence[str], kind: type[R], place: str) -> R:
+    kinds = get_type_hints(kind)
+    try:
+        return kind(*(_value(text, hint) for text, hint in zip(line, kinds.values(), strict=True)))
     except ValueError as error:
         raise ValueError(f"{place} is not a result ({error}); remove that line, and its fit will run again") from error
+
+
+def _value(text: str, hint: Any) -> Any:
+    """A text or number; None, where there may be none, is blank."""
+    kind, *others = get_args(hint) or (hint,)
+    return None if not text and NoneType in others else kind(text)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from functools import cache, partial
 from statistics import mode
 from typing import Any, NamedTuple, TypedDict
@@ -12,11 +13,13 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from salsa.baselines.apart import OK, failure
 from salsa.baselines.registry import RIVALS, make_baseline
-from salsa.baselines.trial import failure
 from salsa.paper.datasets import DATASETS, Dataset, load_dataset
+from salsa.paper.ledger import Ledger
 from salsa.paper.protocol import AuthorsProtocol
 from salsa.paper.published import published
+from salsa.paper.workers import run_apart
 
 NOISE_SEEDS = 5  # draws of the noise columns of airfoil and ccpp, which the authors' program did not keep
 NAN = float("nan")
@@ -55,7 +58,7 @@ class Result(NamedTuple):
     seed: int
     n: int
     D: int
-    status: str = "ok"  # or "timed out", or "failed: " and why
+    status: str = OK  # or "timed out", or "failed: " and why
     mse: float = NAN  # on the test rows
     order: int | None = None
     seconds: float = NAN  # of CPU time for the fit, with all its tuning
@@ -63,7 +66,7 @@ class Result(NamedTuple):
     limit: float = NAN  # CPU seconds that it might take
 
     @property
-    def trial(self) -> Trial:
+    def job(self) -> Trial:
         return Trial(*self[:4])
 
 
@@ -122,22 +125,40 @@ def shape(dataset: str, protocol: str) -> Shape:
     return Shape(n, D, NOISE_SEEDS if data.feature_names[-1].startswith("noise_") else 1)
 
 
-def blank(trial: Trial) -> Result:
+def run_all(
+    trials: Sequence[Trial], ledger: Ledger[Result] | None = None, *, limit: float | None = None, jobs: int = 1
+) -> Iterator[Result]:
+    """Results as they come: at once those that the ledger has, then the others, which are written there.
+
+    limit : CPU seconds that one fit may take, with all its tuning. jobs : processes at the same time.
+    """
+    done = [trial for trial in trials if ledger is not None and ledger.is_done(trial, limit)]
+    yield from (ledger.results[trial] for trial in done if ledger is not None)
+    others = [trial for trial in trials if trial not in set(done)]
+    with closing(run_apart(others, measure, blank, limit=limit, n_jobs=jobs)) as results:
+        for result in results:
+            result = result._replace(limit=NAN if limit is None else limit)
+            if ledger is not None:
+                ledger.add(result)
+            yield result
+
+
+def blank(trial: Trial, status: str = OK) -> Result:
     """A result without numbers."""
-    return Result(*trial, *shape(trial.dataset, trial.protocol)[:2])
+    return Result(*trial, *shape(trial.dataset, trial.protocol)[:2], status)
 
 
-def measure(trial: Trial, begin: Callable[[], None] = lambda: None) -> Result:
-    """Fit and predict on one thread; an error becomes the status. `begin` is called when all packages are imported."""
+def measure(trial: Trial, *, start_clock: Callable[[], None] = lambda: None) -> Result:
+    """Fit and predict on one thread; an error becomes the status. The clock starts when all packages are imported."""
     data = load_dataset(trial.dataset, trial.protocol, noise_seed=trial.seed)
     try:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
             model = METHODS[trial.method]()
-            begin()
+            start_clock()
             return _fitted(trial, model, data)
     except Exception as error:  # whatever goes wrong in a method must not stop the others
-        return blank(trial)._replace(status=failure(error))
+        return blank(trial, failure(error))
 
 
 def _fitted(trial: Trial, model: Any, data: Dataset) -> Result:
@@ -161,9 +182,9 @@ def as_rows(results: Iterable[Result]) -> list[Row]:
 
 def as_row(results: Sequence[Result]) -> Row:
     """One data set and method over its draws of noise columns; no error and no times if a draw has none."""
-    first = next((result for result in results if result.status != "ok"), results[0])
+    first = next((result for result in results if result.status != OK), results[0])
     orders = [result.order for result in results if result.order is not None]
-    printed, mse = published(*first.trial[:3]), float(np.mean([result.mse for result in results]))
+    printed, mse = published(*first.job[:3]), float(np.mean([result.mse for result in results]))
     return Row(
         dataset=first.dataset,
         method=first.method,

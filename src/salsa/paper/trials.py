@@ -1,28 +1,20 @@
-"""One fit of figure 1 -> a row; rows on disk, whole lines each, so that a killed run loses none that was finished."""
+"""One fit of figure 1 -> a row."""
 
 from __future__ import annotations
 
-import csv
-import io
-import os
 import re
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from salsa.baselines.apart import TIMED_OUT
+from salsa.baselines.apart import OK, failure
 from salsa.baselines.registry import find_rival, make_baseline
-from salsa.baselines.trial import failure
 from salsa.paper.functions import Sample
-from salsa.paper.ledger import as_line, whole_lines
 from salsa.regressor import SalsaRegressor
-
-OK = "ok"
 
 Draw = Callable[[int, int], Sample]  # the rows of n and trial
 
@@ -51,6 +43,11 @@ class Row(NamedTuple):
     def job(self) -> Job:
         return Job(self.method, self.n, self.trial)
 
+    @property
+    def limit(self) -> float:
+        """Of one that was ended."""
+        return self.seconds
+
 
 def make(method: str) -> Any:
     """A new estimator: "salsa-d3" is the paper's SALSA of order 3, other names are those of ``make_baseline``."""
@@ -69,7 +66,7 @@ def fixed_order(method: str) -> int | None:
     return None
 
 
-def measure(job: Job, draw: Draw, start_clock: Callable[[], None] = lambda: None) -> Row:
+def measure(job: Job, draw: Draw, *, start_clock: Callable[[], None] = lambda: None) -> Row:
     """Fit the rows of ``draw(n, trial)`` on one thread and predict its test rows; an error becomes the status.
 
     `start_clock` is called when all that is left is to fit and predict.
@@ -90,43 +87,3 @@ def measure(job: Job, draw: Draw, start_clock: Callable[[], None] = lambda: None
         return Row(*job, None, None, None, time.process_time() - begin, failure(error))
     mse, order = float(np.mean((prediction - sample.y_test) ** 2)), getattr(model, "order_", None)
     return Row(*job, mse, float(np.var(sample.y_test)), None if order is None else int(order), seconds, OK)
-
-
-def remaining(jobs: Iterable[Job], rows: Iterable[Row], time_limit: float) -> list[Job]:
-    """Jobs that are not done. What failed, or was ended sooner than this limit, gets another chance."""
-    done = {row.job for row in rows if row.status == OK or (row.status == TIMED_OUT and row.seconds >= time_limit)}
-    return [job for job in jobs if job not in done]
-
-
-def read_rows(path: Path) -> list[Row]:
-    """The last row of every job in the file; a line that was being written when the machine stopped does not count."""
-    if not path.exists():
-        return []
-    text = whole_lines(path.read_bytes()).decode()
-    header, *lines = csv.reader(io.StringIO(text)) if text else [list(Row._fields)]
-    if tuple(header) != Row._fields:
-        raise ValueError(f"{path} holds other columns than {', '.join(Row._fields)}: move it away, or choose another")
-    rows = (_parsed(line) for line in lines)
-    return list({row.job: row for row in rows}.values())
-
-
-def append_row(path: Path, row: Row) -> None:
-    """One line, whole and on the disk; the first one after a header."""
-    with path.open("ab", buffering=0) as file:
-        file.write((as_line(Row._fields) if file.tell() == 0 else b"") + as_line(row))
-        os.fsync(file.fileno())
-
-
-def mend(path: Path) -> None:
-    """Remove a line that was not completed from the end of the file."""
-    if path.exists():
-        os.truncate(path, len(whole_lines(path.read_bytes())))
-
-
-def _parsed(line: Sequence[str]) -> Row:
-    method, n, trial, mse, variance, order, seconds, status = line
-    return Row(
-        *(method, int(n), int(trial)),
-        *(float(mse) if mse else None, float(variance) if variance else None, int(order) if order else None),
-        *(float(seconds), status),
-    )
