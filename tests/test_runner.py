@@ -55,7 +55,7 @@ class TestNames:
     def test_the_paper_has_21_rivals(self):
         assert len(PAPER_RIVALS) == 21
         assert set(PAPER_RIVALS) <= set(BASELINES)
-        assert set(METHODS) == {*OURS, *PAPER_RIVALS}
+        assert set(METHODS) == {*OURS, *PAPER_RIVALS, "svr-eps-wide"}
 
     def test_all_means_the_22_of_the_paper_and_ours(self):
         assert ("salsa", "salsa-learned", *PAPER_RIVALS) == EVERY
@@ -70,6 +70,10 @@ class TestNames:
 
     def test_every_form_of_salsa_is_held_against_salsa(self):
         assert published("speech", "salsa-learned") == published("speech", "salsa") == (0.02246, 2, 4.71)
+
+    def test_a_wide_tube_is_held_against_epsilon_svr(self):
+        assert published("speech", "svr-eps-wide") == published("speech", "svr-eps")
+        assert METHODS["svr-eps-wide"]().param_grid["regressor__model__epsilon"] == [1.0]
 
 
 class TestLedger:

@@ -11,6 +11,8 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+FORMS = ("salsa", "svr-eps")  # methods that ``runner`` has in several
+
 
 class Published(NamedTuple):
     mse: float | None = None
@@ -32,6 +34,6 @@ def _table() -> dict[tuple[str, str], Published]:
 
 
 def published(dataset: str, method: str, protocol: str = "authors") -> Published:
-    """Of a method by its name in our registry; "salsa" in any form is held against SALSA. Nothing for "described"."""
-    name = "salsa" if method.startswith("salsa") else method
+    """Of a method by its name in our registry, in any of its forms. Nothing for "described"."""
+    name = next((name for name in FORMS if method.startswith(name)), method)
     return _table().get((dataset, name), Published()) if protocol == "authors" else Published()
