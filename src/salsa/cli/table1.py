@@ -56,7 +56,7 @@ def table1(
             metavar="NAMES",
             autocompletion=complete_list(_method_names),
             help="Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
-            "as it comes), ridge, ..., svr-eps-wide; all for the 22 of the paper and salsa-learned.",
+            "as it comes), ridge, ..., svr-eps-untuned; all for the 22 of the paper and salsa-learned.",
         ),
     ] = "salsa",
     protocol: Annotated[
