@@ -15,7 +15,8 @@ from dask.distributed import Client
 from threadpoolctl import threadpool_limits
 
 from salsa.columns import Columns
-from salsa.rows import Block, FoldOf, Piece, Places, batches
+from salsa.kernels import Places
+from salsa.rows import Block, FoldOf, Piece, batches
 from salsa.sources import RawBlock, piece_of
 
 T = TypeVar("T")

@@ -33,7 +33,7 @@ from salsa.selection import Contender
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 LEARNING_ROWS = 2000  # rows that the winner is learned from
 FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
-SMOOTHNESS = "matern52"  # of the base kernels at first
+USUAL_BASE = "matern52"
 SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # tried by the winner
 #: Log likelihood that a feature may cost to be removed: nothing; its two parameters (AIC); log n for n = 400 (BIC)
 ALLOWANCES = (0.0, 2.0, 6.0)
@@ -212,10 +212,11 @@ def _by_target(problem: Problem, random_state: RandomState) -> NDArray[np.intp]:
 
 def _contender(name: str, kernel: AdditiveKernel, losses: Floats, weight: Floats | None, begin: float) -> Contender:
     error, spread = mean_and_standard_error(losses, weights_or_ones(weight, len(losses)))
-    base = next((base for base in kernel.bases if base != "equality"), "equality")
     product = " product" if kernel.order > 1 and not kernel.order_weights[:-1].any() else ""  # of that many features
     features = int(np.sum(kernel.relevance > 0))
-    return Contender(f"{name} {base}{product}", kernel.order, features, error, spread, time.perf_counter() - begin)
+    return Contender(
+        f"{name} {kernel.numeric_base}{product}", kernel.order, features, error, spread, time.perf_counter() - begin
+    )
 
 
 def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:

@@ -15,6 +15,7 @@ from sklearn.utils import check_array
 from salsa import _core
 
 Floats = NDArray[np.float64]
+Places = NDArray[np.intp]  # numbers of rows or features
 
 #: Base kernels k_j(t), t = x_j - x'_j, and the bandwidth h_j. The order is the compiled core's numbering.
 BASE_KERNELS: dict[str, str] = {
@@ -109,6 +110,11 @@ class AdditiveKernel:
     def bases(self) -> tuple[str, ...]:
         """The base kernel of every feature (D,)."""
         return (self.base,) * self.n_features if isinstance(self.base, str) else self.base
+
+    @property
+    def numeric_base(self) -> str:
+        """That of the first feature that is no category; "equality" where all are."""
+        return next((base for base in self.bases if base != "equality"), "equality")
 
     @property
     def order(self) -> int:
@@ -264,7 +270,7 @@ class AdditiveKernel:
 
 
 class _ActiveFeatures(NamedTuple):
-    features: NDArray[np.intp]
+    features: Places
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
 
 

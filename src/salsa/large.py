@@ -27,12 +27,12 @@ from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
 from salsa.guard import stratified_rows
-from salsa.kernels import AdditiveKernel, Distribution, Floats, marginal_of, thinned, thread_count
+from salsa.kernels import AdditiveKernel, Distribution, Floats, Places, marginal_of, thinned, thread_count
 from salsa.learning import Problem
 from salsa.moments import mean_and_standard_error, target_variance, weights_or_ones
 from salsa.planning import Choices, Fit, Plan, mean_diagonal, penalty, search
 from salsa.progress import Progress
-from salsa.rows import Piece, Places, Rows, mapped
+from salsa.rows import Piece, Rows, mapped
 from salsa.selection import (
     ALPHA_FLOOR,
     LOG10_GRID,

@@ -26,6 +26,11 @@ def written_out(X: Floats, Y: Floats, weight: Floats | None) -> tuple[Floats, Fl
     return X[order], Y[order], None if weight is None else weight[order]
 
 
+def row_keys(X: Floats) -> list[bytes]:
+    """Equal where rows of X (n, D) are."""
+    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one NaN, one zero
+
+
 def power_of_two(Y: Floats) -> Floats:
     """(q,) of the size of every output of Y (n, q), 1 for one that is zero: divided by it, squares are float64 too.
 

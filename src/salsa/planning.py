@@ -12,7 +12,7 @@ from salsa import parameters
 from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
 from salsa.folds import make_folds
-from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, SMOOTHNESS, finish, race, stratified_rows
+from salsa.guard import RACE_ROWS, ROUGHER, SMOOTHER, USUAL_BASE, finish, race, stratified_rows
 from salsa.kernels import AdditiveKernel, Floats, largest_order, marginal_of, observed_spread
 from salsa.learning import Problem
 from salsa.moments import weights_or_ones
@@ -83,7 +83,7 @@ def make_plan(choices: Choices, problem: Problem, random_state: RandomState, pro
     structures = parameters.structures(choices.order, choices.interactions, D, varying)
     other_bases: tuple[Sequence[str], ...] = ()
     if parameters.is_text(choices.kernel, "auto") and set(sample.base) != {"equality"}:
-        sample, other_bases = sample.with_base(SMOOTHNESS), (SMOOTHER, ROUGHER)
+        sample, other_bases = sample.with_base(USUAL_BASE), (SMOOTHER, ROUGHER)
     contenders, winner, allowance = race(
         sample, structures, equal, alpha, random_state, other_bases, progress.contender
     )

@@ -12,11 +12,10 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.kernels import Floats
+from salsa.kernels import Floats, Places
 
 S = TypeVar("S")
 T = TypeVar("T")
-Places = NDArray[np.intp]
 FoldOf = Callable[[int, int], Places]  # (start, stop) -> the folds that rows start..stop-1 are held out in
 SLICE = 2**16  # rows of an array at a time, and about as many are put into folds by one seed
 

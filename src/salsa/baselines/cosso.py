@@ -27,9 +27,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from salsa.baselines.garrote import SMALLEST_PENALTY, GarrotePath
-from salsa.baselines.smoothing import Rows, candidates, held_out_errors, standardise
+from salsa.baselines.smoothing import candidates, held_out_errors, standardise
 from salsa.baselines.splineanova import AnovaKernel, Ridge
-from salsa.kernels import Floats
+from salsa.kernels import Floats, Places
 
 N_BUDGETS = 25  # values of M, from 0 to the end of the path
 BASIS_ROWS = {1: 200, 2: 500}  # by order: at the start, all pairs share them
@@ -144,7 +144,7 @@ class Fitted(NamedTuple):
 class Alternation:
     """Steps (a) and (b) on one set of rows; what all budgets share is computed once."""
 
-    def __init__(self, kernel: AnovaKernel, X: Floats, y: Floats, basis: Rows, alpha: float | None) -> None:
+    def __init__(self, kernel: AnovaKernel, X: Floats, y: Floats, basis: Places, alpha: float | None) -> None:
         self.kernel, self.X, self.y, self.basis = kernel, X, y, basis
         equal = np.ones(len(kernel.terms))
         ridge = self._ridge(equal)

@@ -6,14 +6,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from salsa.kernels import Floats
+from salsa.kernels import Floats, Places
 
 SMALLEST_CHILD = 2  # rows: so that no node has as many tested features as rows
 RIDGE = 1e-10  # of the diagonal: of columns that say the same, one is dropped first
-
-Rows = NDArray[np.intp]
 
 
 class Split(NamedTuple):
@@ -54,7 +51,7 @@ class Linear(NamedTuple):
 class Node:
     """A node while the tree grows; its children stand behind it in the list of nodes."""
 
-    rows: Rows
+    rows: Places
     split: Split | None = None
     left: int = -1
     right: int = -1
@@ -66,13 +63,13 @@ class Node:
 class Tree(NamedTuple):
     """The pruned and smoothed tree, an entry per node; a leaf has feature -1. The root stands first."""
 
-    feature: NDArray[np.intp]
+    feature: Places
     threshold: Floats
-    left: NDArray[np.intp]
-    right: NDArray[np.intp]
+    left: Places
+    right: Places
     models: Floats  # (nodes, D + 1): coef, intercept
 
-    def leaf_of(self, X: Floats) -> NDArray[np.intp]:
+    def leaf_of(self, X: Floats) -> Places:
         """The leaf (n,) that every row falls into."""
         at = np.zeros(len(X), dtype=np.intp)
         moving = np.flatnonzero(self.feature[at] >= 0)
@@ -105,7 +102,7 @@ def best_split(X: Floats, y: Floats) -> Split | None:
     return Split(int(j), _between(float(below), float(above)), gain) if gain > 0 else None
 
 
-def _spread(count: Rows, first: Floats, second: Floats) -> Floats:
+def _spread(count: Places, first: Floats, second: Floats) -> Floats:
     """n sd of so many values (cuts,) with these sums and sums of squares (cuts, D)."""
     n = count[:, None]
     return np.sqrt(np.maximum(n * second - first**2, 0.0))

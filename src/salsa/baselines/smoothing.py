@@ -15,18 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 from scipy.interpolate import PPoly
 from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.optimize import brentq
 from sklearn.model_selection import KFold, check_cv
 
-from salsa.kernels import Floats
+from salsa.kernels import Floats, Places
 
 KNOT_DIGITS = 9  # of a feature's range: knots that are nearer to each other are one
 NEGLIGIBLE = 1e-7  # size of a function, relative to the largest of equal roughness, that is left out
 
-Rows = NDArray[np.intp]
 Path = Callable[[Floats, Floats, Floats], Floats]  # X, y, new X -> predictions (m, candidates)
 
 
@@ -166,13 +164,13 @@ def candidates(name: str, given: Any, automatic: Sequence[float], least: float) 
     return [float(value) for value in values]
 
 
-def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None) -> Iterator[tuple[Rows, Rows]]:
+def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None) -> Iterator[tuple[Places, Places]]:
     """(train, test) rows; a number means shuffled folds, at most one per row."""
     if isinstance(cv, (int, np.integer)):
         if isinstance(cv, bool) or cv < 2:
             raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or splits")
         cv = KFold(min(int(cv), len(X)), shuffle=True, random_state=random_state)
-    found: Iterator[tuple[Rows, Rows]] = check_cv(cv).split(X, y)
+    found: Iterator[tuple[Places, Places]] = check_cv(cv).split(X, y)
     return found
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from salsa.baselines.smoothing import Rows, to_unit
-from salsa.kernels import Floats
+from salsa.baselines.smoothing import to_unit
+from salsa.kernels import Floats, Places
 
 BLOCK = 2**21  # numbers held at a time
 ALPHAS = np.geomspace(1e-8, 1.0, 65)  # candidates for alpha in units of the largest eigenvalue
@@ -55,7 +55,7 @@ class AnovaKernel:
     order: int
 
     @classmethod
-    def of(cls, X: Floats, basis: Rows, order: int) -> AnovaKernel:
+    def of(cls, X: Floats, basis: Places, order: int) -> AnovaKernel:
         low, high = X.min(axis=0), X.max(axis=0)
         return cls(low, high, to_unit(X[basis], low, high), order)
 
@@ -93,7 +93,7 @@ class AnovaKernel:
             pairs[np.triu_indices(D, 1)] = theta[D:]
         return theta[:D], pairs
 
-    def _single_kernels(self, X: Floats, features: Rows) -> Iterator[Floats]:
+    def _single_kernels(self, X: Floats, features: Places) -> Iterator[Floats]:
         """(rows of a block, features, m), block by block; 0 for a constant feature."""
         low, high = self.low[features], self.high[features]
         U, V = np.clip(to_unit(X[:, features], low, high), 0.0, 1.0), self.basis[:, features].T
@@ -112,7 +112,7 @@ class Ridge(NamedTuple):
     y: Floats  # (n,)
 
     @classmethod
-    def of(cls, H: Floats, basis: Rows, y: Floats) -> Ridge:
+    def of(cls, H: Floats, basis: Places, y: Floats) -> Ridge:
         size, U = np.linalg.eigh((H[basis] + H[basis].T) / 2)
         keep = size > max(NEGLIGIBLE * size[-1], 0.0)
         W = U[:, keep] / np.sqrt(size[keep])

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing
@@ -19,10 +18,9 @@ from threadpoolctl import threadpool_limits
 from salsa.baselines.apart import OK, ask_all, failure
 from salsa.baselines.encoding import TableEncoder
 from salsa.baselines.registry import find_rival, make_baseline
-from salsa.kernels import Floats
+from salsa.kernels import Floats, Places
 
-Rows = NDArray[np.intp]
-Split = tuple[Rows, Rows]  # rows to train on, rows to test
+Split = tuple[Places, Places]  # rows to train on, rows to test
 
 
 class Method(NamedTuple):
@@ -90,7 +88,7 @@ def run(task: Task) -> Measured:
         return Measured(method.name, failure(error))
 
 
-def _fold(model: Any, X: Any, y: Floats, train: Rows, test: Rows) -> Fold:
+def _fold(model: Any, X: Any, y: Floats, train: Places, test: Places) -> Fold:
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     begin = time.perf_counter()
     model.fit(X_train, y[train])

@@ -204,7 +204,8 @@ def print_fit(summary: dict[str, Any]) -> None:
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     used = sum(value > 0 for value in summary["relevance"])
-    categories = f" and {len(summary['categorical'])} are categories" if summary["categorical"] else ""
+    count = len(summary["categorical"])
+    categories = "" if count == 0 else " and 1 is a category" if count == 1 else f" and {count} are categories"
     yield "rows", summary["rows"]
     yield "features", f"{len(summary['features'])}, of which {used} are used{categories}"
     if summary["missing"]:

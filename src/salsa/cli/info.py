@@ -27,7 +27,6 @@ def _summary(path: str) -> dict[str, Any]:
 
     model, (header, _) = load(path), read_archive(path)
     anchors, outputs = model.expansion_.coef.shape
-    base = model.expansion_.kernel.base
     return {
         "model": path,
         "bytes": Path(path).stat().st_size,
@@ -38,7 +37,7 @@ def _summary(path: str) -> dict[str, Any]:
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,
-        "kernel": base if isinstance(base, str) else next((name for name in base if name != "equality"), "equality"),
+        "kernel": model.expansion_.kernel.numeric_base,
         "interactions": model.interactions,
         **cross_validated(model),
         "notes": list(model.search_.notes),

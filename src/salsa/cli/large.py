@@ -7,9 +7,7 @@ from salsa.cli.show import progress
 from salsa.cli.training import Roles, feature_names, with_values
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
     from salsa.regressor import SalsaRegressor
     from salsa.tables.large import CsvTypes
@@ -50,11 +48,13 @@ class LargeTable(NamedTuple):
         """The first rows, and one for each anchor: by these a report knows that the rows are not new."""
         import pandas as pd
 
-        anchors = set(_keys(model.expansion_.anchors))
+        from salsa.moments import row_keys
+
+        anchors = set(row_keys(model.expansion_.anchors))
         first, parts = REPORT_ROWS - len(anchors), list[Any]()
         with progress(f"Reading {self.data}") as say:
             for X, y, *_ in self._blocks(lambda rows: say(f"Reading {self.data}: {rows} rows")):
-                wanted = _wanted(X.index, first, _keys(model.columns_.encode(X)), anchors)
+                wanted = _wanted(X.index, first, row_keys(model.columns_.encode(X)), anchors)
                 parts.append((X[wanted].astype(object), y[wanted]))  # a column may have other types in other chunks
         X, y = map(pd.concat, zip(*parts, strict=True))
         return X, y
@@ -110,10 +110,3 @@ def _wanted(rows: Iterable[int], first: int, keys: list[bytes], anchors: set[byt
         wanted.append(row < first or key in anchors)
         anchors.discard(key)
     return wanted
-
-
-def _keys(X: "NDArray[np.float64]") -> list[bytes]:
-    """Equal where encoded rows are."""
-    import numpy as np
-
-    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one NaN, one zero

@@ -21,11 +21,9 @@ from typing import Any
 from urllib.request import urlopen
 
 import numpy as np
-import numpy.typing as npt
 from scipy.io import loadmat
 
-Array = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.intp]
+from salsa.kernels import Floats, Places
 
 AUTHORS_URL = "https://raw.githubusercontent.com/kirthevasank/salsa/master/experiments/datasets/"
 PROTOCOLS = ("authors", "described")
@@ -33,7 +31,7 @@ PROTOCOLS = ("authors", "described")
 _PRIVATE = ("bleeding", "brain", "fmri", "school")
 _TIMEOUT = 30.0  # seconds without a byte
 _MAX_BYTES = 50_000_000  # the largest of the authors' files has about 3 MB
-_TRANSFORMS: dict[str, Callable[[Array], Array]] = {
+_TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
     "log(v)": np.log,
     "log(v + 1)": lambda v: np.log(v + 1),
     "v / sd(v)": lambda v: v / v.std(ddof=1),
@@ -52,10 +50,10 @@ class Dataset:
 
     name: str
     protocol: str
-    X_train: Array  # (n, D), rows in the order of the authors' cross-validation
-    y_train: Array  # (n,)
-    X_test: Array  # (m, D)
-    y_test: Array  # (m,)
+    X_train: Floats  # (n, D), rows in the order of the authors' cross-validation
+    y_train: Floats  # (n,)
+    X_test: Floats  # (m, D)
+    y_test: Floats  # (m,)
     feature_names: tuple[str, ...]  # D names
     published_mse: float | None  # SALSA in Table 1; None for "described", which the paper did not run
     published_order: int | None
@@ -135,7 +133,7 @@ def _spec(key: str, protocol: str) -> _Spec:
     return _Spec(**(entry if protocol == "authors" else entry | described))
 
 
-def _transformed(table: Array, spec: _Spec) -> Array:
+def _transformed(table: Floats, spec: _Spec) -> Floats:
     """The table with v -> t(v) on the columns that have a transform t."""
     result = table.copy()
     for column, transform in spec.transforms.items():
@@ -144,7 +142,7 @@ def _transformed(table: Array, spec: _Spec) -> Array:
     return result
 
 
-def _split(table: Array, spec: _Spec, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def _split(table: Floats, spec: _Spec, rng: np.random.Generator) -> tuple[Places, Places]:
     """Rows train[cv_perm] and test; randperm(n) of MATLAB's default stream is the argsort of n draws."""
     stream = np.random.RandomState(5489)
     pool = _pool(table, spec)
@@ -157,7 +155,7 @@ def _split(table: Array, spec: _Spec, rng: np.random.Generator) -> tuple[Rows, R
     return train[cv_perm], test
 
 
-def _pool(table: Array, spec: _Spec) -> Rows:
+def _pool(table: Floats, spec: _Spec) -> Places:
     """Rows that take part: the first `first_rows` (None: all) with the values of `where`."""
     rows = np.arange(len(table))[: spec.first_rows]
     for column, value in spec.where.items():
@@ -165,32 +163,32 @@ def _pool(table: Array, spec: _Spec) -> Rows:
     return rows
 
 
-def _prepared(values: Array, train: Rows, test: Rows, spec: _Spec) -> tuple[Array, Array]:
+def _prepared(values: Floats, train: Places, test: Places, spec: _Spec) -> tuple[Floats, Floats]:
     """Training and test values (v - mean) / sd, with mean and sd (ddof=1) of the training rows."""
     # Sorted, so that the last bits of the sums do not depend on the shuffle.
     centre, scale = _centre_and_scale(values[np.sort(train)]) if spec.standardise else (0.0, 1.0)
     return (values[train] - centre) / scale, (values[test] - centre) / scale
 
 
-def _centre_and_scale(train: Array) -> tuple[Array, Array]:
+def _centre_and_scale(train: Floats) -> tuple[Floats, Floats]:
     """Mean and sd of each column; its value and 1 if it is constant (the computed sd can be 2e-16, not 0)."""
     constant = train.max(axis=0) == train.min(axis=0)
     centre = np.where(constant, train[0], train.mean(axis=0))
     return centre, np.where(constant, 1.0, train.std(axis=0, ddof=1))
 
 
-def _with_noise(X: Array, columns: int, rng: np.random.Generator) -> Array:
+def _with_noise(X: Floats, columns: int, rng: np.random.Generator) -> Floats:
     """X (n, D) with `columns` N(0, 1) columns appended."""
     return np.hstack([X, rng.standard_normal((len(X), columns))])
 
 
-def _read(key: str, spec: _Spec) -> Array:
+def _read(key: str, spec: _Spec) -> Floats:
     """The checked table (rows, columns) from SALSA_DATA, else from the cache or the authors' repository."""
     folder = os.environ.get("SALSA_DATA")
     return _from_folder(Path(folder, f"{key}.csv.gz"), spec) if folder else _from_repository(spec)
 
 
-def _from_folder(path: Path, spec: _Spec) -> Array:
+def _from_folder(path: Path, spec: _Spec) -> Floats:
     """The table in a `NAME.csv.gz`."""
     if not path.is_file():
         missing = path if path.parent.is_dir() else path.parent
@@ -201,7 +199,7 @@ def _from_folder(path: Path, spec: _Spec) -> Array:
     return _checked(path.read_bytes(), str(path), spec)
 
 
-def _from_repository(spec: _Spec) -> Array:
+def _from_repository(spec: _Spec) -> Floats:
     """The table in the authors' file, downloaded once; a damaged copy is removed and fetched again."""
     path = _cache_folder() / spec.file
     if path.is_file():
@@ -256,7 +254,7 @@ def _store(content: bytes, path: Path) -> None:
         part.replace(path)
 
 
-def _checked(content: bytes, source: str, spec: _Spec) -> Array:
+def _checked(content: bytes, source: str, spec: _Spec) -> Floats:
     """The table in a file's content whose values have the SHA-256 of the released one."""
     try:
         candidates = _candidates(content, Path(source).suffix, (spec.rows, len(spec.columns)))
@@ -271,12 +269,12 @@ def _checked(content: bytes, source: str, spec: _Spec) -> Array:
     )
 
 
-def _sha256(table: Array) -> str:
+def _sha256(table: Floats) -> str:
     """SHA-256 of the values as little-endian float64 in C order; + 0.0 makes -0 and 0 the same value."""
     return hashlib.sha256((table + 0.0).astype("<f8").tobytes()).hexdigest()
 
 
-def _candidates(content: bytes, suffix: str, shape: tuple[int, int]) -> list[Array]:
+def _candidates(content: bytes, suffix: str, shape: tuple[int, int]) -> list[Floats]:
     """The tables a file may mean: one for text, every assembly of the right shape for a .mat file."""
     if suffix == ".mat":
         file: Any = io.BytesIO(content)  # loadmat takes open files, its type stub only paths
@@ -285,7 +283,7 @@ def _candidates(content: bytes, suffix: str, shape: tuple[int, int]) -> list[Arr
     return [np.loadtxt(text.decode().replace(",", " ").splitlines(), ndmin=2)]
 
 
-def _matrices(value: Any) -> list[Array]:
+def _matrices(value: Any) -> list[Floats]:
     """The numeric arrays in a MATLAB value as matrices; structs, which arrive as dicts, are searched too."""
     if isinstance(value, dict):
         return [matrix for part in value.values() for matrix in _matrices(part)]
@@ -293,7 +291,7 @@ def _matrices(value: Any) -> list[Array]:
     return [np.atleast_2d(value).astype(np.float64)] if numeric else []
 
 
-def _assemblies(matrices: list[Array], shape: tuple[int, int]) -> list[Array]:
+def _assemblies(matrices: list[Floats], shape: tuple[int, int]) -> list[Floats]:
     """Tables of the shape: a matrix, two side by side, or two such blocks stacked; each possibly transposed.
 
     The names inside the authors' files are not relied on: the SHA-256 decides which assembly is the table.

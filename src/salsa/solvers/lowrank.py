@@ -12,15 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsyrk
 
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats
+from salsa.kernels import AdditiveKernel, Floats, Places
 from salsa.solvers.linalg import positive_factor, symmetric_eigen
-
-Rows = NDArray[np.intp]
 
 BLOCK = 64  # pivots drawn at a time
 ROUNDING = 1e-13  # share of the diagonal below which nothing is left of it
@@ -79,7 +76,7 @@ def choose_anchors(
     return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
 
 
-def _accepted(drawn: Rows, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Rows:
+def _accepted(drawn: Places, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
     """Those of the drawn rows that would also have been drawn one after the other: never none."""
     S = kernel(X[drawn]) - F[drawn] @ F[drawn].T
     threshold = random_state.random_sample(len(drawn)) * S.diagonal()

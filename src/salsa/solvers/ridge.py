@@ -19,20 +19,18 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats
+from salsa.kernels import AdditiveKernel, Floats, Places
 from salsa.solvers.factor import Factor
 from salsa.solvers.linalg import solve_positive, symmetric_eigen
 
 _EPS = float(np.finfo(np.float64).eps)
 
-Rows = np.ndarray[tuple[int], np.dtype[np.intp]]
-
 
 class Fold(NamedTuple):
     """One split: `held_out` are all rows that were not trained on, `test` those of them that are scored."""
 
-    held_out: Rows
-    test: Rows  # positions within held_out
+    held_out: Places
+    test: Places  # positions within held_out
 
 
 class HeldOut(Protocol):
@@ -141,7 +139,7 @@ class _FoldBlocks:
         shrink = np.sqrt(alpha / (self.factor.l + alpha))
         return [self._residual(fold.held_out, shrink, c) for fold in self.folds]
 
-    def _residual(self, B: Rows, shrink: Floats, c: Floats) -> Floats:
+    def _residual(self, B: Places, shrink: Floats, c: Floats) -> Floats:
         Q_B = self.factor.Q[B]
         G = _gram(Q_B * shrink)
         if not self.factor.spans_everything:
@@ -150,7 +148,7 @@ class _FoldBlocks:
         self.notes |= {note} if note else set()
         return r / self.factor.root_weight[B][:, None]
 
-    def _rest(self, B: Rows, Q_B: Floats) -> Floats:
+    def _rest(self, B: Places, Q_B: Floats) -> Floats:
         u = self.factor.intercept_direction
         rest = np.eye(len(B)) - _gram(Q_B)
         return rest if u is None else rest - np.outer(u[B], u[B])
@@ -172,7 +170,7 @@ class _FoldGrams:
         self.parts = [self._prepare(factor, F, factor.project(Y), fold.held_out) for fold in folds]
 
     @staticmethod
-    def _prepare(factor: Factor, F: Floats, y: Floats, B: Rows) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def _prepare(factor: Factor, F: Floats, y: Floats, B: Places) -> tuple[Floats, Floats, Floats, Floats, Floats]:
         keep = np.ones(len(F), dtype=bool)
         keep[B] = False
         root_T, root_B = factor.root_weight[keep], factor.root_weight[B]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from salsa.explain.background import Subject
-from salsa.explain.reporting.held_out import Rows
+from salsa.explain.reporting.held_out import HeldOut
 from salsa.explain.reporting.quality import Evidence
 from salsa.explain.reporting.words import count
 from salsa.kernels import Floats
@@ -47,7 +47,7 @@ def _some_levels(levels: Sequence[Any], most: int = 12) -> list[str]:
     return shown if len(levels) <= most else [*shown, f"and {len(levels) - most} more"]
 
 
-def _target_histogram(rows: Rows | None, name: str) -> dict[str, Any] | None:
+def _target_histogram(rows: HeldOut | None, name: str) -> dict[str, Any] | None:
     if rows is None or not rows.varies:
         return None
     low, high = float(rows.observed.min()), float(rows.observed.max())

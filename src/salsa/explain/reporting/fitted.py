@@ -60,7 +60,7 @@ def _features_words(subject: Subject, used: list[int]) -> str:
 
 def _kernel_words(subject: Subject, used: list[int]) -> str:
     bases = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
-    smooth = [KERNELS[base] for base in bases if base in KERNELS]
+    smooth = [KERNELS.get(base, base) for base in bases if base != "equality"]
     return ", ".join([*smooth, *(["equality for categories"] if "equality" in bases else []), _order_words(subject)])
 
 

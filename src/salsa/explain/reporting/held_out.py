@@ -28,7 +28,7 @@ ROUNDING = 1e-13  # of a target
 MOST_LEVELS = 100  # one-hot columns of a category
 
 
-class Rows(NamedTuple):
+class HeldOut(NamedTuple):
     """Rows with their targets and predictions (n,) by a model that did not see them."""
 
     observed: Floats
@@ -49,7 +49,7 @@ class Score(NamedTuple):
     error: float
 
 
-def score(rows: Rows) -> Score | None:
+def score(rows: HeldOut) -> Score | None:
     """Of predictions, relative to the variance of the same rows; None where there is none to explain."""
     if len(rows.observed) < 2 or not rows.varies:
         return None
@@ -60,12 +60,12 @@ def score(rows: Rows) -> Score | None:
     return Score(1.0 - error / variance, standard_error / variance)
 
 
-def training_rows(model: Any, output: int) -> Rows | None:
+def training_rows(model: Any, output: int) -> HeldOut | None:
     """By leave-one-out; None for a single row. MemoryError where there are too many, ValueError where none is kept."""
     loo = model.leave_one_out()
     if len(loo.target) < 2:
         return None
-    return Rows(loo.target[:, output], loo.prediction[:, output], loo.weight, loo.sd[:, output])
+    return HeldOut(loo.target[:, output], loo.prediction[:, output], loo.weight, loo.sd[:, output])
 
 
 def linear_model(columns: Columns) -> Pipeline:
@@ -76,7 +76,7 @@ def linear_model(columns: Columns) -> Pipeline:
     return Pipeline([("table", table), ("ridge", RidgeCV(np.logspace(-3, 5, 17)))])
 
 
-def linear_cross_validated(columns: Columns, X: Floats, rows: Rows) -> Rows | None:
+def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOut) -> HeldOut | None:
     """The same rows with the linear model's predictions, from five shuffled folds; None for too few rows."""
     if len(X) < FEWEST_ROWS or not rows.varies:
         return None
@@ -86,7 +86,7 @@ def linear_cross_validated(columns: Columns, X: Floats, rows: Rows) -> Rows | No
     return rows._replace(predicted=predicted, sd=None)
 
 
-def linear_on_new(columns: Columns, X: Floats, rows: Rows, new_X: Floats, new: Rows) -> Rows | None:
+def linear_on_new(columns: Columns, X: Floats, rows: HeldOut, new_X: Floats, new: HeldOut) -> HeldOut | None:
     """The new rows with predictions of the linear model fitted to the training rows."""
     if len(X) < FEWEST_ROWS or not rows.varies:
         return None
@@ -108,7 +108,7 @@ class Coverage(NamedTuple):
     error: Floats
 
 
-def normal_coverage(rows: Rows) -> Coverage | None:
+def normal_coverage(rows: HeldOut) -> Coverage | None:
     """Of normal intervals around leave-one-out predictions; None where there is nothing to say."""
     if rows.sd is None or len(rows.observed) < FEWEST_ROWS or not (rows.sd > 0).all() or not rows.varies:
         return None

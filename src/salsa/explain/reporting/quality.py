@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from salsa.explain.background import Subject, encoded
 from salsa.explain.reporting import held_out
-from salsa.explain.reporting.held_out import Coverage, Rows, Score
+from salsa.explain.reporting.held_out import Coverage, HeldOut, Score
 from salsa.explain.reporting.words import count, listed, percent, quantised
 from salsa.kernels import Floats
+from salsa.moments import row_keys
 
 SCATTER_POINTS = 2000
 UNNAMED = "the target"
@@ -45,8 +46,8 @@ class Given(NamedTuple):
 class Evidence(NamedTuple):
     """What is known of rows that the model did not see; each None where it could not be had."""
 
-    training: Rows | None
-    new: Rows | None  # the given rows without those of the training table
+    training: HeldOut | None
+    new: HeldOut | None  # the given rows without those of the training table
     places: NDArray[np.intp]  # of the new rows among the given ones
     known: int  # given rows that are training rows
     reason: str | None  # why there is nothing of the training rows
@@ -106,11 +107,11 @@ def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evid
     new, places = None, np.flatnonzero(~known)
     if len(places):
         predicted = subject.expansion.predict(given.X[places])[:, output]
-        new = Rows(given.y[places], predicted, np.ones(len(places)))
+        new = HeldOut(given.y[places], predicted, np.ones(len(places)))
     return Evidence(training, new, places, int(known.sum()), reason, anchored)
 
 
-def _known(subject: Subject, training: Rows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
+def _known(subject: Subject, training: HeldOut | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
     """Which of these rows are training rows: by features and target, or by features alone where targets are not kept.
 
     Of a low-rank model only the anchors are known: a table that holds all of them is taken for the training table.
@@ -119,9 +120,9 @@ def _known(subject: Subject, training: Rows | None, X: Floats, y: Floats, anchor
     targets = np.full(len(anchors), np.nan) if training is None else training.observed
     close = 1e-6 * np.ptp(targets)
     seen: dict[bytes, list[float]] = {}
-    for row, target in zip(_keys(anchors), targets, strict=True):
+    for row, target in zip(row_keys(anchors), targets, strict=True):
         seen.setdefault(row, []).append(target)
-    keys = _keys(X)
+    keys = row_keys(X)
     if anchored and seen.keys() <= set(keys):
         return np.ones(len(X), dtype=bool)
     same = [
@@ -129,10 +130,6 @@ def _known(subject: Subject, training: Rows | None, X: Floats, y: Floats, anchor
         for row, target in zip(keys, y, strict=True)
     ]
     return np.array(same, dtype=bool)
-
-
-def _keys(X: Floats) -> list[bytes]:
-    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one NaN, one zero
 
 
 def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -> list[dict[str, Any]]:
@@ -158,7 +155,7 @@ def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -
     return [*found, {"name": "always the mean", "r2": 0.0, "error": None, "strong": False}] if found else []
 
 
-def _search_scores(model: Any, training: Rows | None) -> list[dict[str, Any] | None]:
+def _search_scores(model: Any, training: HeldOut | None) -> list[dict[str, Any] | None]:
     """Of the model itself: from the race and cross-validation, or by leave-one-out where nothing was searched."""
     if training is not None and not training.varies:
         return []
@@ -173,7 +170,7 @@ def _search_scores(model: Any, training: Rows | None) -> list[dict[str, Any] | N
     return [_entry(name, Score(r2, error), strong=True) for name, r2, error in rows]
 
 
-def _score(rows: Rows | None) -> Score | None:
+def _score(rows: HeldOut | None) -> Score | None:
     return None if rows is None else held_out.score(rows)
 
 
@@ -255,7 +252,7 @@ def _contender_name(row: Any) -> str:
     return f"{row.kernel}, order {row.order}{features}"
 
 
-def _scatter(title: str, rows: Rows) -> dict[str, Any]:
+def _scatter(title: str, rows: HeldOut) -> dict[str, Any]:
     n = len(rows.observed)
     shown = np.arange(n) if n <= SCATTER_POINTS else np.sort(np.random.default_rng(0).choice(n, SCATTER_POINTS, False))
     residual = rows.observed - rows.predicted
