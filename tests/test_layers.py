@@ -60,6 +60,7 @@ ARROWS = {
     "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "kernels"},
     "cli": {
         *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
+        "moments",
     },
     "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "jsonable", "warning", "_version"},
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},

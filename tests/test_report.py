@@ -121,26 +121,26 @@ def test_scores_are_those_of_the_search(payload, model):
 def test_the_linear_model_finds_a_linear_target(table):
     columns, X = learn_columns(table[0])
     y = 3 * X[:, 0] + 5 * (X[:, 2] == 1) + 1e9
-    found = held_out.linear_cross_validated(columns, X, held_out.Rows(y, y, np.ones(len(y))))
+    found = held_out.linear_cross_validated(columns, X, held_out.HeldOut(y, y, np.ones(len(y))))
     assert held_out.score(found).r2 > 0.999
 
 
 def test_a_score_is_r2_with_its_standard_error():
     rng = np.random.default_rng(0)
     y, f, w = rng.normal(size=50), rng.normal(size=50), rng.integers(1, 4, 50).astype(float)
-    found = held_out.score(held_out.Rows(1e200 * y, 1e200 * f, w))
+    found = held_out.score(held_out.HeldOut(1e200 * y, 1e200 * f, w))
     variance = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
     assert found.r2 == pytest.approx(1 - np.average((y - f) ** 2, weights=w) / variance)
     again = held_out.score(
-        held_out.Rows(np.repeat(y, w.astype(int)), np.repeat(f, w.astype(int)), np.ones(int(w.sum())))
+        held_out.HeldOut(np.repeat(y, w.astype(int)), np.repeat(f, w.astype(int)), np.ones(int(w.sum())))
     )
     assert found.r2 == pytest.approx(again.r2)
-    assert held_out.score(held_out.Rows(np.ones(5), np.ones(5), np.ones(5))) is None
+    assert held_out.score(held_out.HeldOut(np.ones(5), np.ones(5), np.ones(5))) is None
 
 
 def test_coverage_of_normal_intervals():
     rng = np.random.default_rng(0)
-    rows = held_out.Rows(rng.normal(size=20_000), np.zeros(20_000), np.ones(20_000), np.ones(20_000))
+    rows = held_out.HeldOut(rng.normal(size=20_000), np.zeros(20_000), np.ones(20_000), np.ones(20_000))
     found = held_out.normal_coverage(rows)
     assert np.abs(found.actual - found.nominal).max() < 4 * found.error.max()
     assert (held_out.normal_coverage(rows._replace(sd=np.full(20_000, 2.0))).actual > found.nominal).all()
