@@ -51,7 +51,7 @@ ARROWS = {
         *("planning", "parameters", "learning", "folds", "progress", "moments", "columns", "intervals"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
     },
-    "cluster": {"sources", "rows", "columns"},
+    "cluster": {"kernels", "sources", "rows", "columns"},
     "distributed": {"cluster", "regressor", "sources", "progress"},
     "baselines": {
         *("regressor", "planning", "parameters", "learning", "folds", "moments", "solvers", "expansion", "kernels"),
