@@ -17,9 +17,11 @@ html_title = "salsa"
 html_show_copyright = False
 
 extensions = [
+    "command_help",
     "mathml",
     "myst_parser",
     "numpydoc",
+    "offline",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx_copybutton",
@@ -36,6 +38,7 @@ html_math_renderer = "mathml"
 
 autosummary_generate = True
 autodoc_typehints = "none"  # docstrings say what may be given, in words
+toc_object_entries_show_parents = "hide"
 autodoc_member_order = "bysource"
 autodoc_default_options = {  # scikit-learn makes them, for its metadata routing
     "exclude-members": "set_fit_request, set_predict_request, set_score_request"
@@ -51,6 +54,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"^(?!.*dask_scheduler)",  # which needs a cluster
     "abort_on_example_error": True,
     "show_memory": False,
+    "write_computation_times": False,  # its page would load a script from elsewhere
     "show_signature": False,
     "download_all_examples": False,
     "within_subsection_order": "reading_order.ReadingOrder",
@@ -66,6 +70,6 @@ html_theme_options = {
     "show_toc_level": 2,
     "navigation_with_keys": False,
     "footer_start": ["copyright"],
-    "footer_end": ["theme-version"],
+    "footer_end": [],
     "secondary_sidebar_items": ["page-toc"],
 }

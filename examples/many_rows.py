@@ -6,10 +6,11 @@ Beyond 3000 rows the fit is low-rank: some rows, the anchors, stand for all. Not
 """
 
 import numpy as np
+from matplotlib import pyplot as plt
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.metrics import r2_score
 
-from salsa import SalsaRegressor
+from salsa import SalsaRegressor, explain
 
 
 def draw(n, seed):
@@ -37,6 +38,15 @@ trees = HistGradientBoostingRegressor(random_state=0).fit(X, y)
 print(f"salsa {model.score(X_test, y_test):.4f}")
 print(f"trees {trees.score(X_test, y_test):.4f}")
 print(f"truth {r2_score(y_test, truth):.4f}")
+
+# %%
+# The curve of the first feature, with its band, beside the truth.
+
+ax = explain.decompose(model).effect(0).plot()
+grid = np.linspace(-1, 1, 200)
+ax.plot(grid, np.sin(3 * grid), "--", color="0.2", label="truth")
+ax.legend(frameon=False)
+plt.show()
 
 # %%
 # Intervals are CV+: the held-out residuals of the folds, whatever the number of rows.
