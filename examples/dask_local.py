@@ -33,7 +33,7 @@ def make_table(folder: Path) -> None:
 
 
 def main(folder: Path, target: str) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         table = dd.read_parquet(folder)
         X, y = table.drop(columns=target), table[target]
         model = DaskSalsaRegressor(client, random_state=0).fit(X, y)

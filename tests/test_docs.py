@@ -4,21 +4,24 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from itertools import groupby
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from cli.command import COMMAND
 from markdown_it import MarkdownIt
 from matplotlib import pyplot as plt
 from typer.main import get_command
 
+import salsa
 from salsa.cli import app
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGES = [README, *sorted(page for page in ROOT.glob("docs/**/*.md"))]
-QUICK = {README, ROOT / "docs" / "index.md"}  # `make test` runs these, `make test-docs` all
 
 
 def tokens(page):
@@ -32,22 +35,25 @@ def python_blocks(page):
     return [(token.map[0] + 1, token.content) for token in tokens(page) if token.info == "python"]
 
 
-def commands(text):
-    """The words after salsa, of every command in lines of a shell; in transcripts these start with a dollar."""
-    lines = re.findall(r"^\$ (.*)", text, flags=re.MULTILINE) or text.splitlines()
-    for line in lines:
-        if "salsa " in line:
-            words = shlex.split(line, comments=True)
-            for joint, part in groupby(words, lambda word: word in ("|", ">", "&&", "&")):
-                name, *arguments = part
-                if not joint and name == "salsa" and arguments:
-                    yield arguments
+def shell_lines(token):
+    """In transcripts, those with a dollar; otherwise all, unless the language is another."""
+    transcript = re.findall(r"^\$ (.*)", token.content, flags=re.MULTILINE)
+    return transcript if transcript or token.info else token.content.splitlines()
+
+
+def commands(line):
+    """The words after salsa, of every command in a line of a shell."""
+    if "salsa " not in line:
+        return
+    for joint, part in groupby(shlex.split(line, comments=True), lambda word: word in ("|", ">", "&&", "&")):
+        name, *arguments = part
+        if not joint and name == "salsa" and arguments:
+            yield arguments
 
 
 def commands_of(page, *kinds):
-    """Of blocks in no named language, and of indented and inline code."""
-    shown = [token.content for token in tokens(page) if token.type in kinds and token.info in ("", "console")]
-    return [arguments for text in shown for arguments in commands(text)]
+    lines = [line for token in tokens(page) if token.type in kinds for line in shell_lines(token)]
+    return [arguments for line in lines for arguments in commands(line)]
 
 
 def with_some(pages, find):
@@ -57,7 +63,7 @@ def with_some(pages, find):
 def python_pages():
     slow = pytest.mark.slow
     return [
-        pytest.param(*page.values, id=page.id, marks=() if page.values[0] in QUICK else slow)
+        pytest.param(*page.values, id=page.id, marks=() if page.values[0] == README else slow)
         for page in with_some(PAGES, python_blocks)
     ]
 
@@ -104,3 +110,20 @@ def test_commands_of_the_readme_run(tmp_path):
         done = subprocess.run([COMMAND, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, ""), arguments
     assert {"model.salsa", "predictions.csv", "report.html"} <= set(os.listdir(tmp_path))
+
+
+@pytest.mark.slow
+def test_example_for_a_cluster_that_is_there(tmp_path):
+    """It is not run where the gallery is built: its scheduler is another program."""
+    distributed = pytest.importorskip("dask.distributed")
+    rng = np.random.default_rng(0)
+    for number in range(2):
+        table = pd.DataFrame(rng.uniform(-1, 1, (200, 3)), columns=list("abc"))
+        y = table["a"] * table["b"] + 0.01 * rng.normal(size=200)
+        table.assign(y=y).to_parquet(tmp_path / f"{number}.parquet")
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        program = [sys.executable, ROOT / "examples" / "dask_scheduler.py"]
+        where = [cluster.scheduler_address, f"{tmp_path}/*.parquet", "y", f"{tmp_path}/model.salsa"]
+        subprocess.run([*program, *where], check=True)
+    new = pd.DataFrame({"a": [0.5], "b": [0.5], "c": [0.0]})
+    assert salsa.load(tmp_path / "model.salsa").predict(new) == pytest.approx(0.25, abs=0.01)

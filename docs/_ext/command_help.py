@@ -23,7 +23,11 @@ class Command(SphinxDirective):
         options = [p for p in command.params if p.param_type_name == "option"]
         usage = " ".join(["salsa", self.arguments[0], *(_place(p) for p in given), "[options]"])
         text = re.sub(r"\[/?bold\]", "`", command.help)
-        table = ["| option | meaning |", "|---|---|", *(f"| `{_name(p)}` | {_meaning(p)} |" for p in [*given, *options])]
+        table = [
+            "| option | meaning |",
+            "|---|---|",
+            *(f"| `{_name(p)}` | {_meaning(p)} |" for p in [*given, *options]),
+        ]
         return self.parse_text_to_nodes("\n".join(["```text", usage, "```", "", text, "", *table]))
 
 

@@ -52,12 +52,12 @@ class Dataset:
 
     name: str
     protocol: str
-    X_train: Array  # (n, D), rows in the order of the authors' cross-validation
-    y_train: Array  # (n,)
-    X_test: Array  # (m, D)
-    y_test: Array  # (m,)
-    feature_names: tuple[str, ...]  # D names
-    published_mse: float | None  # SALSA in Table 1; None for "described", which the paper did not run
+    X_train: Array  #: (n, D), rows in the order of the authors' cross-validation
+    y_train: Array  #: (n,)
+    X_test: Array  #: (m, D)
+    y_test: Array  #: (m,)
+    feature_names: tuple[str, ...]  #: D names
+    published_mse: float | None  #: SALSA in Table 1; None for "described", which the paper did not run
     published_order: int | None
     note: str
 
