@@ -1,9 +1,10 @@
-"""The curse of dimension, and what additive kernels make of it. Writes why_additive.png.
+"""
+The curse of dimension
+======================
 
-The truth is a sum of curves of all D features (left), or of surfaces of two of them each (right). The same 500 rows are
-fitted by kernels of order 1, order 2, and by the product of all features, which is ordinary kernel ridge regression.
-
-python examples/why_additive.py
+And what additive kernels make of it. The truth is a sum of curves of all D features (left), or of surfaces of two of
+them each (right). The same 500 rows are fitted by kernels of order 1, order 2, and by the product of all features,
+which is ordinary kernel ridge regression. Writes ``why_additive.png``.
 """
 
 import numpy as np

@@ -2,6 +2,7 @@
 
 EXAMPLES = (
     "first_fit",
+    "why_additive",
     "effects",
     "shapley",
     "intervals",
