@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all bench lint docs clean
+.PHONY: demo test test-all test-docs bench lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -14,6 +14,9 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
+
+test-docs: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto tests/test_docs.py
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_core.py
@@ -27,7 +30,8 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.docs
-	$(BIN)/mkdocs build --strict
+	rm -rf docs/api
+	$(BIN)/python -m sphinx -W --keep-going -b html -d build/doctrees docs site
 
 # One stamp per set of packages; a change of the compiled core or of the packages' list installs anew.
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/cpp/*)
@@ -50,4 +54,4 @@ $(VENV)/.docs: $(BIN)/python $(SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build site salsa-demo
+	rm -rf $(VENV) build site docs/api docs/gallery docs/sg_execution_times.rst salsa-demo

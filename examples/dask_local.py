@@ -1,8 +1,13 @@
-"""A fit on a Dask cluster of this machine's cores, from Parquet files that need not fit into memory.
+"""
+A Dask cluster on this machine
+==============================
+
+A fit on a cluster of this machine's cores, from Parquet files that need not fit into memory::
 
     python examples/dask_local.py [folder of Parquet files] [target column]
 
-Without arguments it makes a table of 200 000 rows first. Needs: pip install "salsa-learn[dask]"
+Without arguments it makes a table of 100 000 rows first. Needs ``pip install "salsa-learn[dask]"``. Workers start as
+new processes that read this file, which is why the work is in functions, and the last lines ask for ``__main__``.
 """
 
 import sys
@@ -18,20 +23,20 @@ from salsa.distributed import DaskSalsaRegressor
 
 
 def make_table(folder: Path) -> None:
-    """Four files; the target follows three of six columns."""
+    """Four files; the target follows four of five columns."""
     for number in range(4):
         rng = np.random.default_rng(number)
-        table = pd.DataFrame(rng.uniform(-1, 1, (50_000, 5)), columns=list("abcde"))
+        table = pd.DataFrame(rng.uniform(-1, 1, (25_000, 4)), columns=list("abcd"))
         table["site"] = pd.Categorical(rng.choice(["north", "south"], len(table)))
         signal = np.sin(3 * table["a"]) + table["b"] * table["c"] + (table["site"] == "north")
         table.assign(y=signal + 0.3 * rng.normal(size=len(table))).to_parquet(folder / f"{number}.parquet")
 
 
 def main(folder: Path, target: str) -> None:
-    with LocalCluster(n_workers=2, threads_per_worker=1) as cluster, Client(cluster) as client:
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
         table = dd.read_parquet(folder)
         X, y = table.drop(columns=target), table[target]
-        model = DaskSalsaRegressor(client, random_state=0, verbose=1).fit(X, y)
+        model = DaskSalsaRegressor(client, random_state=0).fit(X, y)
         print(model.search_.table.to_string(index=False))
         print(f"R2 on the training rows: {model.score(X, y):.4f}")
         predictions = model.predict(X)  # lazy: nothing has been computed yet

@@ -1,8 +1,12 @@
-"""A fit on a Dask cluster that is already there, by the address of its scheduler.
+"""
+A Dask cluster that is already there
+====================================
+
+A fit by the address of the scheduler (shown, not run, for want of a cluster)::
 
     python examples/dask_scheduler.py tcp://10.0.0.1:8786 "s3://bucket/table/*.parquet" price model.salsa
 
-Workers need salsa, and must be able to read the files. To try it here, start a scheduler and a worker first:
+Workers need salsa, and must be able to read the files. To try it here, start a scheduler and a worker first::
 
     dask scheduler --port 8786 &
     dask worker tcp://127.0.0.1:8786 --nworkers 2 --nthreads 1 --memory-limit 1GB &

@@ -1,8 +1,9 @@
-"""What a model says about a table: which features matter, how, together with which, and why this prediction?
+"""
+What a model says about a table
+===============================
 
-The table holds 442 diabetes patients and how far the disease went within a year. Writes effects.png.
-
-python examples/effects.py
+Which features matter, how, together with which, and why this prediction? The table holds 442 diabetes patients and how
+far the disease went within a year. Writes ``effects.png``.
 """
 
 from matplotlib import pyplot as plt
@@ -24,10 +25,19 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X = X.rename(columns=NAMES).assign(sex=X["sex"].map({1.0: "1", 2.0: "2"}))
 
 model = SalsaRegressor(random_state=0).fit(X, y)
-anova = decompose(model)
 print(f"order {model.order_}; R2 of rows left out: {PredictionDisplay.from_model(model).r2:.2f}")
+
+# %%
+# The model is a sum of curves of single features, surfaces of pairs, and so on. Each has its share of the variance of
+# the predictions.
+
+anova = decompose(model)
 print(anova.importance().head(10).to_string(index=False))
 print(anova.orders().to_string(index=False))
+
+# %%
+# Shares, two curves with their bands, what two features do together beyond their curves, leave-one-out predictions, and
+# one prediction taken apart.
 
 figure, axes = plt.subplots(2, 3, figsize=(15, 7.6), layout="constrained")
 anova.plot(ax=axes[0, 0])

@@ -12,7 +12,12 @@ import pytest
 import salsa
 
 API = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
-DOCUMENTED = re.findall(r"^#+ `([\w.]+)`$", API, flags=re.MULTILINE)
+SECTIONS = re.findall(r"^\.\. currentmodule:: ([\w.]+)$(.*?)^```$", API, flags=re.MULTILINE | re.DOTALL)
+DOCUMENTED = [
+    f"{module}.{name}"
+    for module, section in SECTIONS
+    for name in re.findall(r"^(?:   |\.\. py:data:: )(\w+)$", section, flags=re.MULTILINE)
+]
 MODULES = ("salsa", "salsa.baselines", "salsa.distributed", "salsa.explain", "salsa.paper")
 
 

@@ -175,13 +175,19 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def fit_blocks(self, blocks: Any, *, target: Any = None, sample_weight: str | None = None) -> Self:
         """The same fit to a table that need not fit into memory: it is read some rows at a time, several times.
 
-        blocks : the path of a Parquet file or of a folder of such files, a pyarrow dataset; or an iterable (or a
-            function that returns one) of data frames, or of tuples (X, y) or (X, y, weights). What can be iterated only
-            once is kept in a temporary file.
-        target, sample_weight : the names of these columns in data frames; a list of names for several outputs.
-
         Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is that
         of ``fit`` on the same rows.
+
+        Parameters
+        ----------
+        blocks : path, pyarrow dataset, iterable or function
+            The path of a Parquet file or of a folder of such files; or an iterable (or a function that returns one) of
+            data frames, or of tuples (X, y) or (X, y, weights). What can be iterated only once is kept in a temporary
+            file.
+        target : str or list of str, default=None
+            The name of this column in data frames; a list of names for several outputs.
+        sample_weight : str, default=None
+            The name of this column in data frames.
         """
         progress = Progress(self, None, None)
         self._check_choices()

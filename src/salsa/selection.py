@@ -69,9 +69,9 @@ class OrderSearch:
     """What was tried and found. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
 
     results: tuple[OrderResult, ...]  # in the order in which they were tried
-    order: int
-    alpha: float
-    notes: tuple[str, ...] = field(default=())
+    order: int  #: the chosen one
+    alpha: float  #: the chosen one
+    notes: tuple[str, ...] = field(default=())  #: what was unusual
     contenders: tuple[Contender, ...] = field(default=())  # empty where nothing was learned
 
     def __repr__(self) -> str:

@@ -67,8 +67,8 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     -----
     *Few rows.* Where the rows near x do not determine all terms, being fewer or degenerate, the ridge chooses the
     smallest polynomial of those that fit. Its norm is that of the kernel (1 + u'v)^degree in units of the bandwidths
-    (of sqrt(D) standard deviations, if these are smaller, so that |u| is about 1 for all data); the constant is free.
-    With one row near, the prediction is the value of this row. The ridge is iterated four times: what the rows do
+    (of sqrt(D) standard deviations, if these are smaller, so that u has norm 1 or so for all data); the constant is
+    free. With one row near, the prediction is the value of this row. The ridge is iterated four times: what the rows do
     determine keeps only the fourth power of its bias, and polynomials of this degree are reproduced to about 1e-8.
     A larger ridge turns the estimate smoothly into that of degree 0.
 

@@ -54,11 +54,11 @@ class Rows(NamedTuple):
 
 
 class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
-    """Inverse distance weighting (Shepard, 1968): f(x) = sum_i w_i y_i |x - x_i|^-power / sum_i w_i |x - x_i|^-power.
+    """Inverse distance weighting (Shepard, 1968): f(x) = sum_i w_i y_i d_i^-power / sum_i w_i d_i^-power.
 
-    It interpolates: at a row of the training data the prediction is its target, or the mean target of all equal rows.
-    Elsewhere it lies between the smallest and the largest target; far away it tends to the mean. Distances are
-    Euclidean in the units of the features as they are given: bring these to one scale first.
+    d_i is the distance of x to row i, Euclidean in the units of the features as they are given: bring these to one
+    scale first. It interpolates: at a row of the training data the prediction is its target, or the mean target of all
+    equal rows. Elsewhere it lies between the smallest and the largest target; far away it tends to the mean.
 
     Parameters
     ----------

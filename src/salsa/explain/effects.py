@@ -24,9 +24,9 @@ class Axis:
     """The values of one feature at which an effect is shown; the last is NaN where values are missing."""
 
     name: str
-    points: Floats  # (P,)
-    labels: tuple[str, ...] | None  # what the codes of a category stand for; None: numbers
-    rug: Distribution  # of the feature in the background
+    points: Floats  #: (P,), of a category the codes
+    labels: tuple[str, ...] | None  #: what the codes of a category stand for; None: numbers
+    rug: Distribution  #: of the feature in the background
 
     def __repr__(self) -> str:
         return f"Axis {self.name} of {len(self.points)} points"
@@ -41,10 +41,10 @@ class Axis:
 class Effect:
     """f_S on the grid of its features' values: what they do together beyond what fewer of them do; its mean is zero."""
 
-    axes: tuple[Axis, ...]
-    values: Floats  # (len(axis 1), len(axis 2), ...)
-    sd: Floats | None  # posterior standard deviation, of the same shape; None: not asked for
-    variance_share: float  # of the whole function's
+    axes: tuple[Axis, ...]  #: one for every feature
+    values: Floats  #: (len(axis 1), len(axis 2), ...)
+    sd: Floats | None  #: posterior standard deviation, of the same shape; None: not asked for
+    variance_share: float  #: of the whole function's
 
     def __repr__(self) -> str:
         shape = " x ".join(str(len(axis.points)) for axis in self.axes)

@@ -50,12 +50,12 @@ class Dataset:
 
     name: str
     protocol: str
-    X_train: Floats  # (n, D), rows in the order of the authors' cross-validation
-    y_train: Floats  # (n,)
-    X_test: Floats  # (m, D)
-    y_test: Floats  # (m,)
-    feature_names: tuple[str, ...]  # D names
-    published_mse: float | None  # SALSA in Table 1; None for "described", which the paper did not run
+    X_train: Floats  #: (n, D), rows in the order of the authors' cross-validation
+    y_train: Floats  #: (n,)
+    X_test: Floats  #: (m, D)
+    y_test: Floats  #: (m,)
+    feature_names: tuple[str, ...]  #: D names
+    published_mse: float | None  #: SALSA in Table 1; None for "described", which the paper did not run
     published_order: int | None
     note: str
 
