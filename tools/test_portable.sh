@@ -12,5 +12,5 @@ packages=$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_p
 "$python" -m pip install --quiet --no-deps --target "$packages" -C build-dir=build/portable-objects \
     -C cmake.define.SALSA_X86=OFF -C cmake.define.SALSA_OPENMP=OFF .
 "$environment/bin/python" -c 'from salsa import _core; assert _core.simd_levels() == ["portable"], _core.__file__'
-"$environment/bin/python" -m pytest -n auto -q tests/test_core.py tests/test_kernels.py tests/test_solvers.py \
+"$environment/bin/python" -m pytest -n auto -q tests/test_core.py tests/test_kernels.py \
     --deselect tests/test_core.py::test_levels_are_those_of_the_processor
