@@ -1,4 +1,4 @@
-"""How long one waits for nothing: imports, help and completion, beside scikit-learn's import. CPU seconds, least of some runs.
+"""How long one waits for nothing: imports, help and completion, beside scikit-learn's import: least CPU time.
 
 python benchmarks/bench_start.py [runs]        (default 5)
 

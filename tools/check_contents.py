@@ -42,8 +42,7 @@ def check_wheel(path: Path) -> None:
 
 
 def _same(path: Path, found: set[str], expected: set[str]) -> None:
-    missing, surplus = sorted(expected - found), sorted(found - expected)
-    assert not missing and not surplus, f"{path.name}: missing {missing}, too much {surplus}"
+    assert found == expected, f"{path.name}: lacks {sorted(expected - found)}, has {sorted(found - expected)} too much"
     print(f"{path.name}: {len(found)} files, {path.stat().st_size / 1e6:.2f} MB")
 
 

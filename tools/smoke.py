@@ -39,7 +39,7 @@ def check_use() -> None:
         command = shutil.which("salsa", path=str(Path(sys.executable).parent))
         assert command, "the command salsa is not installed"
         subprocess.run([command, "demo", "--out", f"{folder}/demo"], check=True, stdout=subprocess.DEVNULL)
-    print(f"salsa {salsa.__version__} works: {', '.join(_core.simd_levels())}; held-out error {error:.4f} of the variance")
+    print(f"salsa {salsa.__version__} works ({', '.join(_core.simd_levels())}): {error:.4f} of the variance is left")
 
 
 if __name__ == "__main__":
