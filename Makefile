@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-docs bench lint docs clean
+.PHONY: demo test test-all test-docs test-portable test-aarch64 packages bench lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -18,7 +18,22 @@ test-all: $(VENV)/.dev
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto tests/test_docs.py
 
+# The core as other processors and systems get it, without AVX and OpenMP
+test-portable: $(VENV)/.dev
+	tools/test_portable.sh $(BIN)/python
+
+# The same on 64-bit ARM, in an emulator: Debian's g++-aarch64-linux-gnu and qemu-user
+test-aarch64:
+	mkdir -p build
+	aarch64-linux-gnu-g++ -std=c++17 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=fast -pthread -static \
+	    -DSALSA_LEVEL=0 src/cpp/esp.cpp tools/check_core.cpp -o build/check_core_aarch64
+	qemu-aarch64 build/check_core_aarch64
+
+packages: $(VENV)/.release
+	tools/check_packages.sh $(BIN)/python
+
 bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/bench_start.py
 	$(BIN)/python benchmarks/bench_core.py
 	$(BIN)/python benchmarks/bench_fit.py
 	$(BIN)/python benchmarks/bench_relevance.py
@@ -47,6 +62,10 @@ $(VENV)/.demo: $(BIN)/python $(SOURCES)
 
 $(VENV)/.dev: $(BIN)/python $(SOURCES)
 	$(BIN)/pip install --quiet -e ".[dev]"
+	touch $@
+
+$(VENV)/.release: $(BIN)/python $(SOURCES)
+	$(BIN)/pip install --quiet -e ".[release]"
 	touch $@
 
 $(VENV)/.docs: $(BIN)/python $(SOURCES)

@@ -366,7 +366,16 @@ class TestRefused:
 
     @pytest.mark.parametrize(
         "X",
-        [np.zeros(3), np.zeros((0, 2)), np.zeros((2, 0)), np.zeros((1, 1, 1)), [], [1, 2], sparse.eye_array(2), 3.0],
+        [
+            np.zeros(3),
+            np.zeros((0, 2)),
+            np.zeros((2, 0)),
+            np.zeros((1, 1, 1)),
+            [],
+            [1, 2],
+            sparse.csr_array([[1.0]]),
+            3.0,
+        ],
     )
     def test_shapes_in_the_words_of_scikit_learn(self, X):
         with pytest.raises((TypeError, ValueError)) as expected:

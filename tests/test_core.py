@@ -1,5 +1,7 @@
 """The compiled core: every instruction set, size and thread count against the naive twins, and input it must refuse."""
 
+import platform
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -49,6 +51,18 @@ def kernel_arguments(rng, D: int, d: int, base=None):
 def one_hot(d: int) -> np.ndarray:
     """Weights (d+1,) that pick e_d itself."""
     return np.eye(d + 1)[d]
+
+
+CPUINFO = Path("/proc/cpuinfo")
+
+
+@pytest.mark.skipif(
+    not CPUINFO.exists() or "x86_64" not in platform.machine(), reason="Linux on x86 tells its instruction sets"
+)
+def test_levels_are_those_of_the_processor():
+    flags = set(re.search(r"^flags\s*: (.*)$", CPUINFO.read_text(encoding="ascii"), re.MULTILINE)[1].split())
+    needs = {"avx512": {"avx512f", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}, "portable": set()}
+    assert [level for level, need in needs.items() if need <= flags] == LEVELS
 
 
 # --- values -------------------------------------------------------------------------------------------

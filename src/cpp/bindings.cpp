@@ -15,6 +15,9 @@
 #include <tuple>
 
 #include "block.hpp"
+#ifdef SALSA_X86
+#include "cpu.hpp"
+#endif
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -42,9 +45,9 @@ std::unique_ptr<double[]> allocate(size_t count) { return std::unique_ptr<double
 std::vector<std::pair<std::string, const salsa::Sweeps*>> levels() {
     std::vector<std::pair<std::string, const salsa::Sweeps*>> found;
 #ifdef SALSA_X86
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq")) found.emplace_back("avx512", &salsa::avx512::sweeps);
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) found.emplace_back("avx2", &salsa::avx2::sweeps);
+    const salsa::Cpu cpu = salsa::cpu();
+    if (cpu.avx512) found.emplace_back("avx512", &salsa::avx512::sweeps);
+    if (cpu.avx2) found.emplace_back("avx2", &salsa::avx2::sweeps);
 #endif
     found.emplace_back("portable", &salsa::portable::sweeps);
     return found;
@@ -60,14 +63,6 @@ const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
     for (const auto& level : levels())
         if (!simd || *simd == level.first) return *level.second;
     throw nb::value_error(("this machine has no SIMD level '" + *simd + "'; see simd_levels()").c_str());
-}
-
-int max_threads() {
-#ifdef _OPENMP
-    return omp_get_max_threads();
-#else
-    return 1;
-#endif
 }
 
 salsa::Feature make_feature(int code, double relevance, double bandwidth, int column, bool missing) {
@@ -249,7 +244,7 @@ Array covariances(const Cube& products, const Matrix& means, const Vector& coef,
 NB_MODULE(_core, module) {
     module.doc() = "Additive kernels: blocks, products and gradients over all pairs of rows.";
     module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
-    module.def("max_threads", &max_threads, "Threads OpenMP would use by default; 1 without OpenMP.");
+    module.def("max_threads", &salsa::max_threads, "Threads of the machine, or what OMP_NUM_THREADS says where OpenMP is compiled in.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
                "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "K (n, m) = sum_m weights_m e_m; Z None: X with itself, half the work.");

@@ -4,15 +4,12 @@
 // rows, and sums over rows are cut into a fixed number of parts that are added in a fixed order.
 #pragma once
 
-#ifdef _OPENMP
-#include <omp.h>
-#endif
-
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "kernel.hpp"
+#include "threads.hpp"
 
 namespace salsa {
 
@@ -41,24 +38,6 @@ class Panels {
     const Size size_;
     std::vector<double> data_;
 };
-
-// body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
-template <class Body>
-void for_row_tiles(Size n, int threads, Body body) {
-    const Size tiles = (n + panel_width - 1) / panel_width;
-    (void)threads;
-#ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
-#endif
-    for (Size t = tiles - 1; t >= 0; --t) {
-#ifdef _OPENMP
-        const int thread = omp_get_thread_num();
-#else
-        const int thread = 0;
-#endif
-        body(t * panel_width, std::min(n, (t + 1) * panel_width), thread);
-    }
-}
 
 // out (n, m): K[i, l] = k(x_i, z_l)
 inline void block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, double* out, int threads) {

@@ -33,18 +33,18 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     temporary = path.with_name(TEMPORARY + secrets.token_hex(8))
     try:
         yield temporary
-        _sync(temporary)
+        _sync(temporary, os.O_RDWR)  # Windows refuses for what is open for reading alone
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     with suppress(OSError):  # not everywhere can folders be opened for that
-        _sync(path.parent)
+        _sync(path.parent, os.O_RDONLY)
 
 
-def _sync(path: Path) -> None:
+def _sync(path: Path, mode: int) -> None:
     """Put a file, or the names in a folder, on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
+    descriptor = os.open(path, mode)
     try:
         os.fsync(descriptor)
     finally:

@@ -49,7 +49,12 @@ def _cholesky(A: Floats) -> tuple[Floats, int]:
 
 
 def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
-    """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge."""
+    """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge.
+
+    Before SciPy 1.14 the former refuses a single number.
+    """
+    if len(A) == 1:
+        return A[0].copy(), np.ones((1, 1))
     try:
         return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)
     except LinAlgError:

@@ -1,0 +1,60 @@
+// Tiles of rows shared out among threads: OpenMP's where it is compiled in, else those of the standard library.
+#pragma once
+
+#ifdef _OPENMP
+#include <omp.h>
+#else
+#include <atomic>
+#include <system_error>
+#include <thread>
+#include <vector>
+#endif
+
+#include <algorithm>
+
+#include "kernel.hpp"
+
+namespace salsa {
+
+#ifdef _OPENMP
+
+inline int max_threads() { return omp_get_max_threads(); }
+
+// body(tile, thread) for every tile, the last first
+template <class Body>
+void for_tiles(Size tiles, int threads, Body body) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    for (Size tile = tiles - 1; tile >= 0; --tile) body(tile, omp_get_thread_num());
+}
+
+#else
+
+inline int max_threads() { return std::max(1, int(std::thread::hardware_concurrency())); }
+
+template <class Body>
+void for_tiles(Size tiles, int threads, Body body) {
+    std::atomic<Size> left(tiles);
+    const auto work = [&](int thread) {
+        for (Size tile; (tile = --left) >= 0;) body(tile, thread);
+    };
+    const int count = int(std::min<Size>(threads, tiles));
+    std::vector<std::thread> others;
+    others.reserve(std::max(0, count - 1));
+    try {
+        for (int thread = 1; thread < count; ++thread) others.emplace_back(work, thread);
+    } catch (const std::system_error&) {
+    }  // the system gives no more threads: those there are do it all
+    work(0);
+    for (std::thread& other : others) other.join();
+}
+
+#endif
+
+// body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
+template <class Body>
+void for_row_tiles(Size n, int threads, Body body) {
+    for_tiles((n + panel_width - 1) / panel_width, threads,
+              [&](Size tile, int thread) { body(tile * panel_width, std::min(n, (tile + 1) * panel_width), thread); });
+}
+
+}  // namespace salsa

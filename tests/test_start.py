@@ -1,0 +1,30 @@
+"""Starting is quick (benchmarks/bench_start.py prints the times)."""
+
+import subprocess
+import sys
+
+import pytest
+
+resource = pytest.importorskip("resource", reason="Windows tells no CPU time of children")
+
+HELP = "import sys; sys.argv = ['salsa', '--help']; from salsa.cli import main; main()"
+
+
+def cpu_seconds(code: str) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def test_the_regressor_costs_little_beside_scikit_learn():
+    """Measured: 1.3 times `import sklearn`, half of which any estimator of scikit-learn needs too."""
+    assert cpu_seconds("from salsa import SalsaRegressor") < 2 * cpu_seconds("import sklearn")
+
+
+@pytest.mark.parametrize("code", ["import salsa", HELP], ids=["import salsa", "salsa --help"])
+def test_nothing_heavy_is_imported_before_it_is_needed(code):
+    """Measured: `salsa --help` in a sixth of the time of `import sklearn`."""
+    probe = f"try:\n    {code}\nexcept SystemExit:\n    pass\nimport sys\nprint(*sys.modules, file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", probe], check=True, capture_output=True, text=True)
+    assert not {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "pyarrow"} & set(run.stderr.split())

@@ -1,0 +1,82 @@
+// The core without Python: blocks of every base kernel and order against sums over all subsets of features, and the same bits
+// for any number of threads. For processors that tests in Python do not reach: `make test-aarch64` runs it in an emulator.
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+#include "../src/cpp/block.hpp"
+
+namespace {
+
+constexpr int D = 6;
+constexpr salsa::Size n = 70, m = 45;  // neither is a multiple of the panels' width
+constexpr double log2e = 1.44269504088896340736;
+
+std::vector<double> uniform(size_t count, unsigned seed) {
+    std::vector<double> values(count);
+    for (double& value : values) value = double((seed = seed * 1664525u + 1013904223u) >> 8) / (1 << 24) * 4 - 2;
+    return values;
+}
+
+double base_kernel(salsa::Base base, double t, double h) {
+    const double s = std::fabs(t) / h;
+    switch (base) {
+        case salsa::Base::gaussian: return std::exp(-s * s / 2);
+        case salsa::Base::laplace: return std::exp(-s);
+        case salsa::Base::matern32: return (1 + std::sqrt(3.0) * s) * std::exp(-std::sqrt(3.0) * s);
+        case salsa::Base::matern52: return (1 + std::sqrt(5.0) * s + 5 * s * s / 3) * std::exp(-std::sqrt(5.0) * s);
+        default: return t == 0 ? 1 : 0;
+    }
+}
+
+salsa::Feature feature(salsa::Base base, double relevance, double h, int column) {
+    double rate = log2e / h;
+    if (base == salsa::Base::gaussian) rate = log2e / 2 / (h * h);
+    if (base == salsa::Base::matern32) rate = std::sqrt(3.0) * log2e / h;
+    if (base == salsa::Base::matern52) rate = std::sqrt(5.0) * log2e / h;
+    const double reach = salsa::log2_floor / rate;
+    return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach, column, false};
+}
+
+// sum over subsets S of weight_|S| prod_{j in S} a_j k_j
+double over_subsets(const salsa::Kernel& kernel, const double* x, const double* z, double h) {
+    double sum = 0;
+    for (unsigned subset = 0; subset < 1u << D; ++subset) {
+        int order = 0;
+        double product = 1;
+        for (int j = 0; j < D; ++j)
+            if (subset >> j & 1) product *= kernel.feature[j].relevance * base_kernel(kernel.feature[j].base, x[j] - z[j], h), ++order;
+        if (order <= kernel.d) sum += kernel.weight[order] * product;
+    }
+    return sum;
+}
+
+}  // namespace
+
+int main() {
+    const std::vector<double> X = uniform(n * D, 1);
+    std::vector<double> Z = uniform(m * D, 2);
+    std::copy_n(X.begin(), 3 * D, Z.begin());  // some equal values, for the equality kernel
+    const double h = 0.8;
+    double worst = 0;
+    for (int base = 0; base < salsa::n_bases; ++base)
+        for (int d = 1; d <= D; ++d) {
+            std::vector<salsa::Feature> features;
+            for (int j = 0; j < D; ++j) features.push_back(feature(static_cast<salsa::Base>(base), 0.5 + 0.3 * j, h, j));
+            std::vector<double> weight(d + 1);
+            for (int order = 0; order <= d; ++order) weight[order] = 1.0 / (1 + order);
+            const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
+            std::vector<double> K(n * m), again(n * m);
+            salsa::block(salsa::portable::sweeps, kernel, {X.data(), n, D}, {Z.data(), m, D}, K.data(), 1);
+            salsa::block(salsa::portable::sweeps, kernel, {X.data(), n, D}, {Z.data(), m, D}, again.data(), 3);
+            if (K != again) return std::puts("three threads give other bits than one"), 1;
+            for (salsa::Size i = 0; i < n; ++i)
+                for (salsa::Size l = 0; l < m; ++l) {
+                    const double exact = over_subsets(kernel, &X[i * D], &Z[l * D], h);
+                    worst = std::fmax(worst, std::fabs(K[i * m + l] - exact) / exact);
+                }
+        }
+    std::printf("%d base kernels, orders 1 to %d: largest relative error %.1e\n", salsa::n_bases, D, worst);
+    return worst < 1e-14 ? 0 : 1;
+}
