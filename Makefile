@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all bench lint docs clean
+.PHONY: demo test test-all bench lint docs sanitize valgrind seeded coverage-cpp clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -28,6 +28,16 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict
+
+# The compiled core under instruments (docs/proofs.md), each in an environment of its own under build/.
+sanitize: $(VENV)/.dev
+	$(BIN)/python tools/sanitize.py
+
+valgrind: $(VENV)/.dev
+	$(BIN)/python tools/memcheck.py
+
+seeded: $(VENV)/.dev
+	$(BIN)/python tools/seeded_bugs.py
 
 # One stamp per set of packages; a change of the compiled core or of the packages' list installs anew.
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/cpp/*)

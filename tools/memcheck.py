@@ -1,0 +1,57 @@
+"""A fit, predictions and explanations under Valgrind's memcheck, on a core with symbols and the usual optimisation.
+
+    python tools/memcheck.py
+
+Valgrind knows no AVX-512, so that AVX2 is the machine's best level here; the portable level is called by name. Python, NumPy and their
+libraries have reports of their own: only errors with the core in their stack, or in the stack that made the memory, count.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from xml.etree import ElementTree
+
+from instrumented import ROOT, instrumented
+
+
+def of_the_core(error: ElementTree.Element) -> bool:
+    return any("/_core." in (frame.findtext("obj") or "") for frame in error.iter("frame"))
+
+
+def described(error: ElementTree.Element) -> str:
+    what = error.findtext("what") or error.findtext("xwhat/text") or ""
+    frames = [
+        f"{frame.findtext('fn') or '?'} ({frame.findtext('file') or frame.findtext('obj')})"
+        for frame in error.iter("frame")
+    ]
+    return "\n    ".join([what, *frames[:40]])
+
+
+def main() -> int:
+    python = instrumented("memcheck")
+    report = Path(tempfile.mkstemp(suffix=".xml", prefix="memcheck-")[1])
+    options = [
+        "--track-origins=yes",
+        "--num-callers=40",
+        "--xml=yes",
+        f"--xml-file={report}",
+        "--child-silent-after-fork=yes",
+    ]
+    threads = {f"{name}_NUM_THREADS": "2" for name in ("OMP", "OPENBLAS", "MKL")}
+    env = os.environ | threads | {"PYTHONMALLOC": "malloc"}
+    run = subprocess.run(["valgrind", *options, python, ROOT / "tools" / "memcheck_program.py"], env=env)
+    errors = ElementTree.parse(report).findall("error")
+    report.unlink()
+    ours = [error for error in errors if of_the_core(error)]
+    for error in ours:
+        print(described(error))
+    print(
+        f"memcheck: {len(ours)} errors with the core in the stack, {len(errors) - len(ours)} elsewhere; status {run.returncode}"
+    )
+    return int(bool(ours) or run.returncode != 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
