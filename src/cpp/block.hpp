@@ -48,7 +48,8 @@ void for_row_tiles(Size n, int threads, Body body) {
     const Size tiles = (n + panel_width - 1) / panel_width;
     (void)threads;
 #ifdef _OPENMP
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    const int team = int(std::clamp<Size>(tiles, 1, threads));  // no thread without a tile
+#pragma omp parallel for schedule(dynamic) num_threads(team)
 #endif
     for (Size t = tiles - 1; t >= 0; --t) {
 #ifdef _OPENMP
