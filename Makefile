@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all bench lint docs sanitize valgrind seeded coverage-cpp clean
+.PHONY: demo test test-all bench lint docs sanitize races valgrind coverage-cpp seeded clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -13,7 +13,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=thorough
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_core.py
@@ -33,8 +33,14 @@ docs: $(VENV)/.docs
 sanitize: $(VENV)/.dev
 	$(BIN)/python tools/sanitize.py
 
+races: $(VENV)/.dev
+	$(BIN)/python tools/races.py
+
 valgrind: $(VENV)/.dev
 	$(BIN)/python tools/memcheck.py
+
+coverage-cpp: $(VENV)/.dev
+	$(BIN)/python tools/coverage_cpp.py
 
 seeded: $(VENV)/.dev
 	$(BIN)/python tools/seeded_bugs.py
