@@ -1,6 +1,7 @@
 """Virtual environments under build/ that see the packages of this one, but hold a salsa of their own.
 
-`instrumented("sanitize")` is an editable install whose compiled core was built to look for mistakes; the usual install is not touched.
+`instrumented("sanitize")` is an editable install whose compiled core was built to look for mistakes; the usual install
+is not touched.
 """
 
 import importlib.util
@@ -12,6 +13,18 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 
+# Whatever calls the core at every instruction set, and what builds on it closely.
+CORE_TESTS = [
+    "tests/test_core.py",
+    "tests/test_core_input.py",
+    "tests/test_kernels.py",
+    "tests/test_missing.py",
+    "tests/test_learning.py",
+    "tests/test_anova.py::TestCompiled",
+    "tests/test_shapley.py::TestCompiled",
+    "--deselect=tests/test_core.py::test_peak_memory_is_that_of_the_result",  # instruments need memory too
+]
+
 # What a kind of build tells CMake. Debug builds keep assertions and symbols; CMakeLists.txt sets the optimisation.
 KINDS = {
     "sanitize": ["build-type=Debug", "define.SALSA_SANITIZE=address,undefined"],
@@ -21,7 +34,7 @@ KINDS = {
 
 
 def environment(folder: Path, *first: Path) -> Path:
-    """The Python of a virtual environment that looks into the folders `first`, then where this Python finds packages."""
+    """The Python of a virtual environment that looks into the folders `first`, then where this one finds packages."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     found = subprocess.run(

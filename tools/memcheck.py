@@ -2,8 +2,9 @@
 
     python tools/memcheck.py
 
-Valgrind knows no AVX-512, so that AVX2 is the machine's best level here; the portable level is called by name. Python, NumPy and their
-libraries have reports of their own: only errors with the core in their stack, or in the stack that made the memory, count.
+Valgrind knows no AVX-512, so that AVX2 is the machine's best level here; the portable level is called by name. Python,
+NumPy and their libraries have reports of their own: only errors with the core in their stack, or in the stack that made
+the memory, count.
 """
 
 import os
@@ -16,8 +17,8 @@ from xml.etree import ElementTree
 from instrumented import ROOT, instrumented
 
 
-def of_the_core(error: ElementTree.Element) -> bool:
-    return any("/_core." in (frame.findtext("obj") or "") for frame in error.iter("frame"))
+def of_the_core(error: ElementTree.Element, core: str) -> bool:
+    return any(frame.findtext("obj") == core for frame in error.iter("frame"))
 
 
 def described(error: ElementTree.Element) -> str:
@@ -26,13 +27,16 @@ def described(error: ElementTree.Element) -> str:
         f"{frame.findtext('fn') or '?'} ({frame.findtext('file') or frame.findtext('obj')})"
         for frame in error.iter("frame")
     ]
-    return "\n    ".join([what, *frames[:40]])
+    return "\n    ".join([what, *frames[:30]])
 
 
 def main() -> int:
     python = instrumented("memcheck")
+    where = [python, "-c", "from salsa import _core; print(_core.__file__)"]
+    core = os.path.realpath(subprocess.run(where, capture_output=True, text=True, check=True).stdout.strip())
     report = Path(tempfile.mkstemp(suffix=".xml", prefix="memcheck-")[1])
     options = [
+        "--show-leak-kinds=none",
         "--track-origins=yes",
         "--num-callers=40",
         "--xml=yes",
@@ -44,12 +48,10 @@ def main() -> int:
     run = subprocess.run(["valgrind", *options, python, ROOT / "tools" / "memcheck_program.py"], env=env)
     errors = ElementTree.parse(report).findall("error")
     report.unlink()
-    ours = [error for error in errors if of_the_core(error)]
+    ours = [error for error in errors if of_the_core(error, core)]
     for error in ours:
         print(described(error))
-    print(
-        f"memcheck: {len(ours)} errors with the core in the stack, {len(errors) - len(ours)} elsewhere; status {run.returncode}"
-    )
+    print(f"memcheck: {len(ours)} errors in the core, {len(errors) - len(ours)} elsewhere; status {run.returncode}")
     return int(bool(ours) or run.returncode != 0)
 
 
