@@ -5,6 +5,7 @@
 
 import mmap
 from math import prod
+from pathlib import Path
 
 import naive
 import numpy as np
@@ -338,6 +339,14 @@ def test_results_beyond_all_memory_are_refused(name, q):
     arguments = arguments_of(name, sizes, np.random.default_rng(0)) | {"V": np.empty((0, q))}
     with pytest.raises((MemoryError, ValueError)):
         getattr(_core, name)(**arguments)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
+def test_no_thread_without_rows():
+    arguments = arguments_of("block", USUAL, np.random.default_rng(0)) | {"n_threads": 4096}
+    before = len(list(Path("/proc/self/task").iterdir()))
+    _core.block(**arguments)
+    assert len(list(Path("/proc/self/task").iterdir())) <= before + 1  # 33 rows are two tiles
 
 
 def test_kernels_align_what_the_core_would_refuse():
