@@ -1,8 +1,14 @@
-"""What tools/memcheck.py runs: all bindings of the core, on tables of a few rows."""
+"""What tools/memcheck.py runs, on tables of a few rows.
+
+python tools/memcheck_program.py bindings CORE    # all of them; the compiled CORE by itself, which starts fast
+python tools/memcheck_program.py model            # a fit, predictions and explanations
+"""
+
+import sys
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
-
-from salsa import SalsaRegressor, _core, explain
 
 BASES = 5
 
@@ -13,7 +19,7 @@ def look_at(result) -> None:
         assert all(value == value for value in part.ravel().tolist())
 
 
-def every_binding(simd: str, missing: bool) -> None:
+def every_binding(_core, simd: str, missing: bool) -> None:
     rng = np.random.default_rng(0)
     n, m, D = 37, 35, 6
     X, Z, columns = rng.normal(size=(n, D)), rng.normal(size=(m, D)), None
@@ -43,7 +49,21 @@ def every_binding(simd: str, missing: bool) -> None:
         look_at(_core.embed(rng.normal(size=n), rng.normal(size=m), rng.random(m), base, 0.7, simd))
 
 
+def all_bindings(path: str) -> None:
+    spec = spec_from_file_location("_core", path, loader=ExtensionFileLoader("_core", path))
+    core = module_from_spec(spec)
+    spec.loader.exec_module(core)
+    levels = core.simd_levels()
+    assert "avx512" not in levels, "memcheck_program.py runs under Valgrind"
+    for simd in levels:
+        for missing in (False, True):
+            every_binding(core, simd, missing)
+    print(f"memcheck: every binding at {', '.join(levels)}")
+
+
 def a_model() -> None:
+    from salsa import SalsaRegressor, explain
+
     rng = np.random.default_rng(1)
     X = rng.normal(size=(40, 3))
     y = X[:, 0] * X[:, 1] + rng.normal(size=40)
@@ -52,13 +72,11 @@ def a_model() -> None:
     look_at(model.predict(X[:5]))
     look_at(explain.shapley(model, X[:3]).values)
     explain.decompose(model)
+    print("memcheck: a model")
 
 
 if __name__ == "__main__":
-    levels = _core.simd_levels()
-    assert "avx512" not in levels, "memcheck_program.py runs under Valgrind"
-    for simd in levels:
-        for missing in (False, True):
-            every_binding(simd, missing)
-    a_model()
-    print(f"memcheck: every binding at {', '.join(levels)}, and a model")
+    if sys.argv[1] == "bindings":
+        all_bindings(sys.argv[2])
+    else:
+        a_model()

@@ -47,8 +47,8 @@ BUGS = [
     Bug("unchecked_rows", "PYTHON tools/sanitize.py tests/test_core_input.py", "heap-buffer-overflow"),
     Bug("unchecked_alignment", "PYTHON tools/sanitize.py tests/test_core_input.py", "misaligned address"),
     Bug("shared_scratch", "PYTHON tools/races.py", "data race"),
-    Bug("uninitialised_sum", "PYTHON tools/memcheck.py", "uninitialised value"),
-    Bug("freed_result", "PYTHON tools/memcheck.py", "Invalid read"),
+    Bug("uninitialised_sum", "PYTHON tools/memcheck.py bindings", "uninitialised value"),
+    Bug("freed_result", "PYTHON tools/memcheck.py bindings", "Invalid read"),
 ]
 
 
