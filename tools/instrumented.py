@@ -19,7 +19,7 @@ CORE_TESTS = [
     "tests/test_core_input.py",
     "tests/test_kernels.py",
     "tests/test_missing.py",
-    "tests/test_learning.py",
+    "tests/test_learning.py::TestPosterior",
     "tests/test_anova.py::TestCompiled",
     "tests/test_shapley.py::TestCompiled",
     "--deselect=tests/test_core.py::test_peak_memory_is_that_of_the_result",  # instruments need memory too
