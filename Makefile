@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-docs test-portable test-aarch64 packages bench lint docs clean
+.PHONY: demo test test-all test-docs test-portable test-aarch64 packages bench lint docs
+.PHONY: sanitize races valgrind coverage-cpp seeded clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -13,7 +14,7 @@ test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --hypothesis-profile=thorough
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto tests/test_docs.py
@@ -47,6 +48,22 @@ lint: $(VENV)/.dev
 docs: $(VENV)/.docs
 	rm -rf docs/api
 	$(BIN)/python -m sphinx -W --keep-going -b html -d build/doctrees docs site
+
+# The compiled core under instruments (docs/proofs.md), each in an environment of its own under build/.
+sanitize: $(VENV)/.dev
+	$(BIN)/python tools/sanitize.py
+
+races: $(VENV)/.dev
+	$(BIN)/python tools/races.py
+
+valgrind: $(VENV)/.dev
+	$(BIN)/python tools/memcheck.py
+
+coverage-cpp: $(VENV)/.dev
+	$(BIN)/python tools/coverage_cpp.py
+
+seeded: $(VENV)/.dev
+	$(BIN)/python tools/seeded_bugs.py
 
 # One stamp per set of packages; a change of the compiled core or of the packages' list installs anew.
 SOURCES := pyproject.toml CMakeLists.txt $(wildcard src/cpp/*)

@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import additive_truth
+from conftest import additive_truth, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import make_friedman1
@@ -406,7 +406,7 @@ class TestErrors:
 
 class TestCompiled:
     @pytest.mark.parametrize("simd", _core.simd_levels())
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25))
     @given(st.data())
     def test_covariances(self, simd, data):
         """Every pair of rows, every set of three or more features, against the sum over sets."""

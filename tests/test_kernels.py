@@ -9,7 +9,7 @@ from math import comb
 import naive
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from salsa.kernels import (
@@ -69,7 +69,6 @@ def assert_close(actual, expected, rtol=1e-12):
 # --- identities ---------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_it_is_the_weighted_mean_of_products_over_subsets(data):
     kernel = data.draw(kernels())
@@ -78,7 +77,6 @@ def test_it_is_the_weighted_mean_of_products_over_subsets(data):
     assert_close(kernel(X), naive_kernel(kernel, X, X))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_the_order_of_features_does_not_matter(data):
     kernel = data.draw(kernels())
@@ -93,7 +91,6 @@ def test_the_order_of_features_does_not_matter(data):
     assert_close(shuffled(X[:, p], Z[:, p]), kernel(X, Z))
 
 
-@settings(deadline=None)
 @given(st.data(), numbers(0.1, 10.0))
 def test_order_d_is_homogeneous_of_degree_d_in_the_relevances(data, c):
     """e_d(c s) = c^d e_d(s)"""
@@ -103,7 +100,6 @@ def test_order_d_is_homogeneous_of_degree_d_in_the_relevances(data, c):
     assert_close(replace(kernel, relevance=c * kernel.relevance)(X), c**kernel.order * kernel(X))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_all_orders_together_are_a_product(data):
     """sum_m e_m(s) = prod_j (1 + s_j), with order weights C(D, m) to undo the normalisation."""
@@ -115,7 +111,6 @@ def test_all_orders_together_are_a_product(data):
     assert_close(kernel(X, Z), np.prod(1 + s, axis=0))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_the_diagonal_with_relevance_one_is_the_sum_of_the_order_weights(data):
     kernel = data.draw(kernels(relevances=st.just(1.0)))
@@ -123,7 +118,6 @@ def test_the_diagonal_with_relevance_one_is_the_sum_of_the_order_weights(data):
     assert_close(np.diag(kernel(X)), np.full(len(X), kernel.order_weights.sum()))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_diagonal_is_the_diagonal(data):
     kernel = data.draw(kernels())
@@ -132,7 +126,6 @@ def test_diagonal_is_the_diagonal(data):
     assert_close(kernel.diagonal(X), np.diag(kernel(X)))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_it_is_positive_semi_definite(data):
     """Also with duplicate rows and constant columns."""
@@ -146,7 +139,6 @@ def test_it_is_positive_semi_definite(data):
     assert np.linalg.eigvalsh(K).min() >= -1e-10
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_the_full_order_of_gaussians_is_one_gaussian(data):
     """prod_j exp(-t_j^2 / (2 h_j^2)) = exp(-sum_j (t_j / h_j)^2 / 2)"""
@@ -157,7 +149,6 @@ def test_the_full_order_of_gaussians_is_one_gaussian(data):
     assert_close(replace(kernel, order_weights=one_hot(D))(X, Z), np.exp(-squares / 2))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_order_1_is_the_mean_of_the_base_kernels(data):
     kernel = data.draw(kernels(relevances=st.just(1.0)))
@@ -167,7 +158,6 @@ def test_order_1_is_the_mean_of_the_base_kernels(data):
     assert_close(replace(kernel, order_weights=[0.0, 1.0])(X, Z), np.mean(bases, axis=0))
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_features_without_relevance_can_be_dropped(data):
     """Their values and bandwidths change nothing; C(D, m) still counts them."""
@@ -193,7 +183,6 @@ def test_features_without_relevance_can_be_dropped(data):
     assert_close(kernel.product(X, Z, V), expected @ V)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_orders_are_the_kernels_of_single_orders(data):
     kernel = data.draw(kernels())
@@ -207,7 +196,6 @@ def test_orders_are_the_kernels_of_single_orders(data):
     np.testing.assert_array_equal(kernel.orders(X), kernel.orders(X, X))
 
 
-@settings(deadline=None)
 @given(st.data(), st.sampled_from([(), (1,), (3,)]))
 def test_product_is_the_kernel_times_vectors(data, tail):
     kernel = data.draw(kernels())
@@ -218,7 +206,6 @@ def test_product_is_the_kernel_times_vectors(data, tail):
     assert_close(product, naive_kernel(kernel, X, Z) @ V)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_gradient_agrees_with_finite_differences(data):
     kernel = data.draw(kernels())
@@ -245,7 +232,6 @@ def assert_gradient_close(kernel, X, G, Z):
         np.testing.assert_allclose(getattr(ours, name), expected, rtol=1e-7, atol=1e-8 * scale, err_msg=name)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_gradient_may_leave_out_what_is_zero(data):
     kernel = data.draw(kernels())
@@ -546,7 +532,6 @@ def test_rule_of_thumb_of_one_row_is_infinite():
     np.testing.assert_array_equal(rule_of_thumb_bandwidth([[1.0, 2.0]], sample_weight=[3.0]), [np.inf, np.inf])
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_integer_weights_are_repeated_rows(data):
     X = data.draw(rows(2, max_rows=8))

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import additive_truth
+from conftest import additive_truth, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold
@@ -81,7 +81,7 @@ class TestSums:
         found = anchors.expansion(*path.solution(0.1)).predict(new)
         np.testing.assert_allclose(found, offset + kernel(new, X) @ coef, atol=1e-7)
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=examples(20))
     @given(st.integers(0, 99), st.floats(1e-3, 1e3))
     def test_held_out_error_is_that_of_a_refit(self, seed, alpha):
         rng = np.random.default_rng(seed)

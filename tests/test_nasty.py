@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -165,12 +166,12 @@ def answers(model, table):
         raise
 
 
-SETTINGS = {"deadline": None, "derandomize": True, "suppress_health_check": list(HealthCheck)}
+SETTINGS = {"derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
 @pytest.mark.parametrize("interactions", ["up_to", "exact"])
 @pytest.mark.parametrize("relevance", RELEVANCES)
-@settings(max_examples=350, **SETTINGS)
+@settings(max_examples=examples(350), **SETTINGS)
 @given(data=st.data())
 def test_small_tables(relevance, interactions, data):
     table = data.draw(tables(st.integers(1, 12)))
@@ -178,7 +179,7 @@ def test_small_tables(relevance, interactions, data):
 
 
 @pytest.mark.parametrize("interactions", ["up_to", "exact"])
-@settings(max_examples=25, **SETTINGS)
+@settings(max_examples=examples(25), **SETTINGS)
 @given(data=st.data())
 def test_tables_to_learn_relevances_from(interactions, data):
     table = data.draw(tables(st.integers(80, 100)))

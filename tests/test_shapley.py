@@ -6,7 +6,7 @@ import naive
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import additive_truth
+from conftest import additive_truth, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_anova import MODELS, fixed, model_table
@@ -67,7 +67,7 @@ class TestAgainstEnumeration:
 
 class TestCompiled:
     @pytest.mark.parametrize("simd", _core.simd_levels())
-    @settings(max_examples=25, deadline=None)
+    @settings(max_examples=examples(25))
     @given(st.data())
     def test_every_level_against_the_sum_over_paths(self, simd, data):
         """One pair of rows: phi_j of the kernel itself, from its values with features replaced by their means."""

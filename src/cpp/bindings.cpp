@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -32,6 +33,13 @@ using Array = nb::ndarray<nb::numpy, double>;
 
 void require(bool condition, const std::string& message) {
     if (!condition) throw nb::value_error(message.c_str());
+}
+
+// NumPy's arrays may start anywhere, as views of bytes do; a double may not.
+template <class... Arrays>
+void require_aligned(const Arrays&... arrays) {
+    const bool aligned = (... && (arrays.size() == 0 || reinterpret_cast<std::uintptr_t>(arrays.data()) % alignof(double) == 0));
+    require(aligned, "every array must be aligned; numpy.require(array, requirements='A') copies one that is not");
 }
 
 Array new_array(std::unique_ptr<double[]>& data, std::initializer_list<size_t> shape) {
@@ -87,6 +95,7 @@ class Call {
          const Vector& weight, int threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing)
         : X{X.data(), salsa::Size(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
         const size_t D = base.shape(0);
+        require_aligned(X, Z ? *Z : X, bandwidth, relevance, weight);
         this->Z = Z ? salsa::Points{Z->data(), salsa::Size(Z->shape(0)), int(Z->shape(1))} : this->X;
         require(D >= 1, "X: at least one feature is needed");
         require(!Z || Z->shape(1) == X.shape(1), "Z: has another number of features than X");
@@ -149,6 +158,7 @@ Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base,
 Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& base, const Vector& bandwidth, const Vector& relevance,
               const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
     const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
+    require_aligned(V);
     require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
     const size_t q = V.shape(1);
     auto out = allocate(call.n() * q);
@@ -166,6 +176,7 @@ std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Ma
                                          const std::optional<Codes>& missing) {
     Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     if (all_orders) call.kernel.lowest = 0;
+    require_aligned(G);
     require(G.shape(0) == call.n() && G.shape(1) == call.m(), "G: one value per pair of rows of X and Z is needed");
     const size_t D = size_t(call.kernel.D), d = size_t(call.kernel.d);
     auto sums = allocate(2 * D + d + 1);
@@ -185,6 +196,7 @@ std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Ma
 // (n, 2): mean of k_j(x_i, .) over weighted points, and its derivative with respect to log h_j
 Array embed(const Vector& x, const Vector& points, const Vector& weights, int base, double bandwidth,
             const std::optional<std::string>& simd) {
+    require_aligned(x, points, weights);
     require(points.shape(0) == weights.shape(0) && points.shape(0) >= 1, "points: as many as weights, and at least one, are needed");
     const salsa::Feature feature = make_feature(base, 1.0, bandwidth, 0, false);
     const salsa::Sweeps& sweeps = choose(simd);
@@ -205,6 +217,7 @@ Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matri
               const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
     const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
     const size_t D = size_t(call.kernel.D), q = V.shape(1);
+    require_aligned(means, V, nodes, node_weights);
     require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
     require(means.shape(0) == call.m() && means.shape(1) == D, "means: one value per row of Z and feature is needed");
     require(nodes.shape(0) == node_weights.shape(0), "nodes: as many as weights are needed");
@@ -222,6 +235,7 @@ Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matri
 Array covariances(const Cube& products, const Matrix& means, const Vector& coef, const Vector& weights, int n_threads,
                   const std::optional<std::string>& simd) {
     const size_t D = products.shape(0), r = products.shape(1), columns = products.shape(2), d = weights.shape(0) - 1;
+    require_aligned(products, means, coef, weights);
     require(weights.shape(0) >= 4 && d <= D, "weights: orders 0..d with 3 <= d <= number of features are needed");
     require(means.shape(0) == D && means.shape(1) == coef.shape(0), "means: one value per feature and row is needed");
     require(r <= columns && columns <= coef.shape(0), "products: of rows with all rows up to them are needed");

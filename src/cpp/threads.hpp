@@ -23,7 +23,8 @@ inline int max_threads() { return omp_get_max_threads(); }
 // body(tile, thread) for every tile, the last first
 template <class Body>
 void for_tiles(Size tiles, int threads, Body body) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads)
+    const int team = int(std::clamp<Size>(tiles, 1, threads));  // no thread without a tile
+#pragma omp parallel for schedule(dynamic) num_threads(team)
     for (Size tile = tiles - 1; tile >= 0; --tile) body(tile, omp_get_thread_num());
 }
 

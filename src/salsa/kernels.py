@@ -140,7 +140,7 @@ class AdditiveKernel:
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
         X, Z = self._check(X), self._check(Z)
-        V = np.ascontiguousarray(V, dtype=np.float64)
+        V = _for_the_core(V)
         columns = V[:, None] if V.ndim == 1 else V
         if len(columns) != len(Z):
             raise ValueError(f"V has {len(columns)} rows, Z has {len(Z)}: give one row of V per row of Z")
@@ -166,7 +166,7 @@ class AdditiveKernel:
         below the smallest positive one. A kernel of order D alone then costs O(D) per pair.
         """
         X, Z = self._check(X), None if Z is None else self._check(Z)
-        G = np.ascontiguousarray(G, dtype=np.float64)
+        G = _for_the_core(G)
         threads = thread_count(n_threads, len(X), len(X if Z is None else Z), self.n_features)
         active = None if of_zeros else self._active
         features = np.arange(self.n_features) if active is None else active.features
@@ -198,7 +198,7 @@ class AdditiveKernel:
             keep, (*_, weights) = active
             X, Z, missing = self._columns(keep, X, Z)
             nodes, node_weights = unit_rule(len(weights) - 2)
-            left, V = np.ascontiguousarray(means[:, keep]), np.ascontiguousarray(V)
+            left, V = np.ascontiguousarray(means[:, keep]), _for_the_core(V)
             values[:, keep] = _core.shapley(
                 X, Z, left, V, nodes, node_weights, *active.arguments, threads, missing=missing
             )
@@ -228,7 +228,7 @@ class AdditiveKernel:
             )
         if rows.shape[1] != self.n_features:
             raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
-        return rows
+        return _for_the_core(rows)
 
     def _arguments(self, weights: Floats) -> tuple[NDArray[np.int8], Floats, Floats, Floats]:
         return _base_codes(self.base, self.n_features), self.bandwidth, self.relevance, weights
@@ -415,6 +415,11 @@ def thread_count(requested: int | None, n: int, m: int, D: int) -> int:
     """As many threads as asked for (default: all), but none for less than about a millisecond of work."""
     available = 1 if _forked else _core.max_threads() if requested is None else requested
     return max(1, min(available, n * m * D // 1_000_000))
+
+
+def _for_the_core(values: ArrayLike) -> Floats:
+    """Contiguous and aligned, which a view of someone's bytes need not be; a copy only where needed."""
+    return np.require(values, np.float64, ["C", "A"])
 
 
 def _scattered(values: Floats, index: NDArray[np.intp], length: int) -> Floats:

@@ -5,6 +5,7 @@ from math import comb, factorial, prod
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold
@@ -114,7 +115,7 @@ class TestMonomials:
 
 
 class TestPolynomials:
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=examples(60))
     @given(st.integers(1, 4), st.integers(0, 2), st.integers(0, 999), st.floats(0.9, 30), st.floats(-3, 3))
     def test_are_reproduced(self, D, degree, seed, c, log_unit):
         rng = np.random.default_rng(seed)

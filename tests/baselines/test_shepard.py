@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold
@@ -40,7 +41,7 @@ def test_formula(power):
     np.testing.assert_allclose(found, naive(X, y, queries, power, weight), rtol=1e-10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 999), st.floats(0.1, 100), st.floats(-250, 250))
 def test_interpolates_between_the_extremes(D, n, seed, power, log_unit):
     rng = np.random.default_rng(seed)

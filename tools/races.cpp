@@ -1,0 +1,59 @@
+// Every threaded function of the core, on four threads and on one, which must agree bit for bit. Built by tools/races.py with
+// Clang's thread sanitizer, without Python: its OpenMP tells the sanitizer of its barriers, GCC's does not.
+#include <cstdio>
+#include <functional>
+#include <random>
+
+#include "block.hpp"
+
+using salsa::Size;
+using Numbers = std::vector<double>;
+
+Numbers random(Size count) {
+    static std::mt19937 generator(0);
+    std::uniform_real_distribution<double> uniform(0.0, 1.0);
+    Numbers numbers(count);
+    for (double& number : numbers) number = uniform(generator);
+    return numbers;
+}
+
+int main() {
+    const Size n = 200, m = 70, q = 2;
+    const int D = 6;
+    const Numbers x = random(n * D), z = random(m * D), V = random(m * q), G = random(n * m), H = random(n * n), means = random(m * D);
+    const Numbers products = random(D * n * n), x_means = random(D * n), coef = random(n), nodes = random(3), node_weights = random(3);
+    const salsa::Points X{x.data(), n, D}, Z{z.data(), m, D}, M{means.data(), m, D};
+    const salsa::Sweeps& sweeps = salsa::portable::sweeps;
+    const salsa::Rule rule{3, nodes.data(), node_weights.data()};
+    int failures = 0;
+    for (int d = 1; d <= D; ++d) {
+        const Numbers weight = random(d + 1);
+        std::vector<salsa::Feature> features;
+        for (int j = 0; j < D; ++j) features.push_back({salsa::Base(j % salsa::n_bases), 1.0, 1.0, 100.0, j, false});
+        const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
+        const salsa::Moments moments{D, d, false, weight.data(), nullptr, nullptr, nullptr};
+        const auto compare = [&](const char* name, Size size, const std::function<void(double*, int)>& compute) {
+            Numbers one(size), four(size);
+            compute(one.data(), 1), compute(four.data(), 4);
+            if (one == four) return;
+            std::printf("%s of order %d depends on the number of threads\n", name, d);
+            ++failures;
+        };
+        compare("block", n * m, [&](double* out, int threads) { salsa::block(sweeps, kernel, X, Z, out, threads); });
+        compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(sweeps, kernel, X, out, threads); });
+        compare("orders", (d + 1) * n * m, [&](double* out, int threads) { salsa::orders(sweeps, kernel, X, Z, out, threads); });
+        compare("product", n * q, [&](double* out, int threads) { salsa::product(sweeps, kernel, X, Z, V.data(), q, out, threads); });
+        compare("gradient", 2 * D + d + 1,
+                [&](double* out, int threads) { salsa::gradient(sweeps, kernel, X, Z, G.data(), false, out, threads); });
+        compare("symmetric gradient", 2 * D + d + 1,
+                [&](double* out, int threads) { salsa::gradient(sweeps, kernel, X, X, H.data(), true, out, threads); });
+        compare("shapley", n * D * q,
+                [&](double* out, int threads) { salsa::shapley(sweeps, kernel, rule, X, Z, M, V.data(), q, out, threads); });
+        if (d >= 3)
+            compare("covariances", n * (d - 2 + D), [&](double* out, int threads) {
+                salsa::covariances(sweeps, moments, x_means.data(), n, products.data(), 0, n, coef.data(), out, threads);
+            });
+    }
+    std::printf("races: every threaded function on %d threads\n", 4);
+    return failures;
+}
