@@ -9,6 +9,8 @@
 #endif
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -42,22 +44,36 @@ class Panels {
     std::vector<double> data_;
 };
 
+// Whether the caller wants an end; asked on its own thread, between tiles, no more often than every `patience`.
+inline bool (*interrupted)() = [] { return false; };
+constexpr std::chrono::milliseconds patience{50};
+struct Interrupted {};
+
 // body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
 template <class Body>
 void for_row_tiles(Size n, int threads, Body body) {
+    using Clock = std::chrono::steady_clock;
     const Size tiles = (n + panel_width - 1) / panel_width;
+    std::atomic<bool> stop{false};
+    auto asked = Clock::now();
     (void)threads;
 #ifdef _OPENMP
 #pragma omp parallel for schedule(dynamic) num_threads(threads)
 #endif
     for (Size t = tiles - 1; t >= 0; --t) {
+        if (stop.load(std::memory_order_relaxed)) continue;
 #ifdef _OPENMP
         const int thread = omp_get_thread_num();
 #else
         const int thread = 0;
 #endif
         body(t * panel_width, std::min(n, (t + 1) * panel_width), thread);
+        if (thread == 0 && Clock::now() - asked > patience) {
+            if (interrupted()) stop.store(true, std::memory_order_relaxed);
+            asked = Clock::now();
+        }
     }
+    if (stop) throw Interrupted{};  // never from inside: an exception may not leave a thread
 }
 
 // out (n, m): K[i, l] = k(x_i, z_l)
