@@ -51,14 +51,8 @@ def main(count):
         for number in range(count):
             fit_and_ask(number, Path(text))
         after = resident(), open_files(), thread_count()
-    print(
-        json.dumps(
-            {
-                "fits": count,
-                **dict(zip(("bytes", "files", "threads"), np.subtract(after, before).tolist(), strict=True)),
-            }
-        )
-    )
+    grown = (b - a for a, b in zip(before, after, strict=True))
+    print(json.dumps(dict(zip(("bytes", "files", "threads"), grown, strict=True))))
 
 
 if __name__ == "__main__":

@@ -18,10 +18,10 @@ from children import PYTHON, TESTS, bits, environment, table
 from cli.command import contents
 from conftest import needs_data
 
-LIMIT = 1.0  # seconds from the signal to the exception, and as much again for a busy machine
+LIMIT = 1.0  # CPU seconds from the signal to the exception
 PHASES = (
-    *("race", "kernel", "order", "exact", "lowrank", "scores", "pcg", "divide", "features", "predict", "uncertainty"),
-    *("interval", "sobol", "shapley", "report"),
+    *("race", "kernel", "order", "exact", "lowrank", "scores", "pcg", "divide", "features", "sweep", "predict"),
+    *("uncertainty", "interval", "sobol", "shapley", "report"),
 )
 
 
@@ -38,7 +38,7 @@ def test_every_phase_ends_soon_and_cleanly():
     assert rows.pop("afterwards")["bits"] == bits()
     assert set(rows) == set(PHASES)
     assert {phase: row["hit"] for phase, row in rows.items()} == dict.fromkeys(PHASES, True)
-    assert max((row["seconds"], phase) for phase, row in rows.items()) < (2 * LIMIT,)
+    assert max((row["seconds"], phase) for phase, row in rows.items()) < (LIMIT,)
     left = [(row["unchanged"], row["files"], row["blas"], row["python_threads"]) for row in rows.values()]
     assert left == [(True, [], 0, 1)] * len(PHASES)
 
@@ -46,7 +46,7 @@ def test_every_phase_ends_soon_and_cleanly():
 @pytest.mark.slow
 def test_on_a_cluster():
     row = interruptions("dask")["dask"]
-    assert row["seconds"] < 2 * LIMIT
+    assert row["seconds"] < LIMIT
     assert (row["hit"], row["unchanged"]) == (True, True)
 
 
@@ -100,7 +100,7 @@ class TestCommandLine:
         code, out, err, seconds = self.interrupt("salsa.regressor", "survey", 0.1, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == before
-        assert seconds < 10 * LIMIT  # with the end of the interpreter
+        assert seconds < 10  # with the end of the interpreter
 
     @needs_data
     @pytest.mark.slow
@@ -110,4 +110,4 @@ class TestCommandLine:
         code, out, err, seconds = self.interrupt("salsa.paper.processes", "_run_apart", 4.0, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == {}
-        assert seconds < 10 * LIMIT
+        assert seconds < 10

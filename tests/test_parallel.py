@@ -28,17 +28,20 @@ def searched(n_jobs, inner):
 
 
 class TestProcesses:
-    def test_after_the_parent_has_used_openmp(self, serial):
+    @pytest.mark.parametrize(
+        "threads",
+        [{"parent": 1, "fork": 0}, pytest.param({"parent": 1, "spawn": 1, "forkserver": 1}, marks=pytest.mark.slow)],
+    )
+    def test_after_the_parent_has_used_openmp(self, serial, threads):
         """A forked child runs on one thread: the parent's OpenMP threads, for which it would wait, are not there."""
         code = (
             "import json, multiprocessing; from children import bits_and_new_threads\n"
             "found = {'parent': bits_and_new_threads()}\n"
-            "for method in ('fork', 'spawn', 'forkserver'):\n"
+            f"for method in {list(threads)[1:]}:\n"
             "    with multiprocessing.get_context(method).Pool(1) as pool:\n"
             "        found[method] = pool.apply(bits_and_new_threads)\n"
             "print(json.dumps(found))"
         )
-        threads = {"parent": 1, "fork": 0, "spawn": 1, "forkserver": 1}
         assert json.loads(run(code)) == {name: [serial, new] for name, new in threads.items()}
 
     def test_forked_while_other_threads_fit(self, serial):
@@ -55,6 +58,7 @@ class TestProcesses:
         )
         assert run(code) == f"[0, 0, 0] {serial}\n"
 
+    @pytest.mark.slow
     def test_loky_shares_out_the_cores(self, serial):
         """loky gives every worker its share of them, cores / jobs, by OMP_NUM_THREADS."""
         code = (
@@ -63,28 +67,31 @@ class TestProcesses:
         )
         assert json.loads(run(code, OMP_NUM_THREADS=None, LOKY_MAX_CPU_COUNT="2")) == [[serial, 0]] * 2
 
-    def test_nested_in_a_grid_search(self):
+    @pytest.mark.parametrize(
+        "backends", [["threading", "multiprocessing"], pytest.param(["loky"], marks=pytest.mark.slow)]
+    )
+    def test_nested_in_a_grid_search(self, backends):
         """Two jobs with two threads each, as threads, as children of fork and as new processes."""
         code = (
             "import json; from joblib import parallel_config; from test_parallel import searched\n"
-            "for backend in ('threading', 'multiprocessing', 'loky'):\n"
+            f"for backend in {backends}:\n"
             "    with parallel_config(backend): print(json.dumps(searched(2, 2)))"
         )
-        assert list(map(json.loads, run(code).splitlines())) == [searched(None, 1)] * 3
+        assert list(map(json.loads, run(code).splitlines())) == [searched(None, 1)] * len(backends)
 
 
 class TestThreads:
     def test_fits_at_the_same_time(self):
         """LAPACK's limit of one thread holds for the whole process until the last of them is done."""
         code = (
-            "import json; from concurrent.futures import ThreadPoolExecutor; from threadpoolctl import threadpool_info\n"
-            "from children import answers, bits, fitted\n"
+            "import json; from concurrent.futures import ThreadPoolExecutor\n"
+            "from threadpoolctl import threadpool_info; from children import answers, bits, fitted\n"
             "blas = lambda: [pool['num_threads'] for pool in threadpool_info() if pool['user_api'] == 'blas']\n"
-            "seeds, before = [0, 1, 2, 3, 4, 5], blas()\n"
+            "seeds, before = [0, 1, 2, 3], blas()\n"
             "one_by_one = [bits(seed) for seed in seeds]\n"
             "with ThreadPoolExecutor(4) as pool: at_once = list(pool.map(bits, seeds))\n"
             "model = fitted()\n"
-            "with ThreadPoolExecutor(4) as pool: shared = list(pool.map(answers, [model] * 6))\n"
+            "with ThreadPoolExecutor(4) as pool: shared = list(pool.map(answers, [model] * 4))\n"
             "print(json.dumps([at_once == one_by_one, set(shared) == {one_by_one[0]}, blas() == before]))"
         )
         assert json.loads(run(code, OPENBLAS_NUM_THREADS="2")) == [True, True, True]
