@@ -13,6 +13,7 @@ ROOT = Path(salsa.__file__).parent
 ARROWS = {
     "_core": set(),
     "_version": set(),
+    "blas": set(),
     "files": set(),
     "warning": set(),
     "jsonable": set(),
@@ -28,7 +29,7 @@ ARROWS = {
     "selection": {"solvers", "moments", "kernels", "archive"},
     "progress": {"selection"},
     "intervals": {"solvers", "moments", "kernels", "memory"},
-    "learning": {"moments", "kernels"},
+    "learning": {"blas", "moments", "kernels"},
     "guard": {"learning", "selection", "moments", "kernels"},
     "parameters": {"guard", "learning", "selection", "kernels", "_core"},
     "cvplus": {"intervals", "solvers", "kernels"},
@@ -47,22 +48,26 @@ ARROWS = {
         *("solvers", "expansion", "kernels"),
     },
     "regressor": {
+        *("blas",),
         *("large", "blockwise", "rows", "sources", "inputs", "storing", "cvplus", "warning"),
         *("planning", "parameters", "learning", "folds", "progress", "moments", "columns", "intervals"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
     },
-    "cluster": {"kernels", "sources", "rows", "columns"},
+    "cluster": {"blas", "kernels", "sources", "rows", "columns"},
     "distributed": {"cluster", "regressor", "sources", "progress"},
     "baselines": {
+        *("blas",),
         *("regressor", "planning", "parameters", "learning", "folds", "moments", "solvers", "expansion", "kernels"),
         *("columns", "guard", "memory", "jsonable", "explain"),
     },
-    "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "kernels"},
+    "paper": {"blas", "baselines", "regressor", "selection", "solvers", "expansion", "kernels"},
     "cli": {
         *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
         "moments",
     },
-    "explain": {"columns", "expansion", "moments", "kernels", "memory", "files", "jsonable", "warning", "_version"},
+    "explain": {
+        *("columns", "expansion", "moments", "kernels", "blas", "memory", "files", "jsonable", "warning", "_version"),
+    },
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }
 

@@ -73,6 +73,15 @@ const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
     throw nb::value_error(("this machine has no SIMD level '" + *simd + "'; see simd_levels()").c_str());
 }
 
+unsigned long main_thread;  // the only one that Python tells of signals
+
+// Whether a signal's handler, such as that of Ctrl-C, raised: its exception is then set.
+bool signalled() {
+    if (PyThread_get_thread_ident() != main_thread) return false;
+    nb::gil_scoped_acquire acquire;
+    return PyErr_CheckSignals() != 0;
+}
+
 salsa::Feature make_feature(int code, double relevance, double bandwidth, int column, bool missing) {
     require(code >= 0 && code < salsa::n_bases, "base: codes run from 0 to 4");
     require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
@@ -257,6 +266,14 @@ Array covariances(const Cube& products, const Matrix& means, const Vector& coef,
 
 NB_MODULE(_core, module) {
     module.doc() = "Additive kernels: blocks, products and gradients over all pairs of rows.";
+    main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+    salsa::interrupted = &signalled;
+    nb::register_exception_translator([](const std::exception_ptr& error, void*) {
+        try {
+            std::rethrow_exception(error);
+        } catch (const salsa::Interrupted&) {  // by an exception that Python knows of already
+        }
+    });
     module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
     module.def("max_threads", &salsa::max_threads, "Threads of the machine, or what OMP_NUM_THREADS says where OpenMP is compiled in.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),

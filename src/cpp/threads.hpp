@@ -4,13 +4,14 @@
 #ifdef _OPENMP
 #include <omp.h>
 #else
-#include <atomic>
 #include <system_error>
 #include <thread>
 #include <vector>
 #endif
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 
 #include "kernel.hpp"
 
@@ -51,11 +52,26 @@ void for_tiles(Size tiles, int threads, Body body) {
 
 #endif
 
+// Whether the caller wants an end; asked on its own thread, between tiles, no more often than every `patience`.
+inline bool (*interrupted)() = [] { return false; };
+constexpr std::chrono::milliseconds patience{50};
+struct Interrupted {};
+
 // body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
 template <class Body>
 void for_row_tiles(Size n, int threads, Body body) {
-    for_tiles((n + panel_width - 1) / panel_width, threads,
-              [&](Size tile, int thread) { body(tile * panel_width, std::min(n, (tile + 1) * panel_width), thread); });
+    using Clock = std::chrono::steady_clock;
+    std::atomic<bool> stop{false};
+    auto asked = Clock::now();  // by thread 0 only, which is the caller's
+    for_tiles((n + panel_width - 1) / panel_width, threads, [&](Size tile, int thread) {
+        if (stop.load(std::memory_order_relaxed)) return;
+        body(tile * panel_width, std::min(n, (tile + 1) * panel_width), thread);
+        if (thread == 0 && Clock::now() - asked > patience) {
+            if (interrupted()) stop.store(true, std::memory_order_relaxed);
+            asked = Clock::now();
+        }
+    });
+    if (stop) throw Interrupted{};  // never from inside: an exception may not leave a thread
 }
 
 }  // namespace salsa

@@ -12,8 +12,8 @@ import numpy as np
 from dask import delayed
 from dask.base import is_dask_collection
 from dask.distributed import Client
-from threadpoolctl import threadpool_limits
 
+from salsa.blas import one_blas_thread
 from salsa.columns import Columns
 from salsa.kernels import Places
 from salsa.rows import Block, FoldOf, Piece, batches
@@ -119,7 +119,7 @@ class _Sum:
 
 def _partition_sum(what: _Sum, block: RawBlock, columns: Columns, start: int) -> Any:
     """None where none of the rows is asked for."""
-    with threadpool_limits(1, user_api="blas"):  # a worker has threads of its own
+    with one_blas_thread():  # a worker has threads of its own
         blocks = batches([piece_of(block, columns)], what.fold, what.size, what.every, start)
         return _added(what.add, map(what.function, blocks))
 

@@ -24,7 +24,7 @@ except ImportError as error:
 
 from salsa.cluster import ClusterRows, delayed_blocks, lengths, partitions
 from salsa.progress import Progress, with_callbacks
-from salsa.regressor import SalsaRegressor
+from salsa.regressor import SalsaRegressor, unchanged_by_failure
 from salsa.sources import survey_block, together
 
 __all__ = ["DaskSalsaRegressor"]
@@ -88,14 +88,17 @@ class DaskSalsaRegressor(SalsaRegressor):
             super().fit(X, y, sample_weight)
             return self
         progress = Progress(self, X, y)
-        self._check_choices()
-        client = self._client()
-        blocks = delayed_blocks(X, y, sample_weight)
-        surveys = client.gather(client.compute([delayed(survey_block)(b, self.categorical_features) for b in blocks]))
-        seen = together(surveys)
-        used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
-        rows = ClusterRows(client, [block for block, _ in used], [count for _, count in used], seen.columns)
-        self._fit_seen(rows, seen, progress)
+        with unchanged_by_failure(self):
+            self._check_choices()
+            client = self._client()
+            blocks = delayed_blocks(X, y, sample_weight)
+            surveys = client.gather(
+                client.compute([delayed(survey_block)(b, self.categorical_features) for b in blocks])
+            )
+            seen = together(surveys)
+            used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
+            rows = ClusterRows(client, [block for block, _ in used], [count for _, count in used], seen.columns)
+            self._fit_seen(rows, seen, progress)
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.optimize import minimize
-from threadpoolctl import threadpool_limits
 
+from salsa.blas import one_blas_thread
 from salsa.kernels import AdditiveKernel, Distribution, Floats, observed_spread
 from salsa.moments import power_of_two, target_variance, weights_or_ones
 
@@ -86,14 +86,14 @@ def learn_kernel(
     """The kernel of the given orders that is most probable, from `start` (any kernel's theta) or equal relevances."""
     objective = Posterior(problem, structure)
     theta = objective.start() if start is None else objective.adapt(start)
-    with threadpool_limits(1, user_api="blas"):  # matrices are small, and a second pool of threads only gets in the way
+    with one_blas_thread():  # matrices are small, and a second pool of threads only gets in the way
         return objective.result(objective.minimise(theta, iterations))
 
 
 def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
     """Remove the features that do not pay, learn on without them, and again."""
     objective, theta = Posterior(problem, learned.structure), learned.theta
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         for _ in range(PRUNING_ROUNDS):
             pruned = objective.prune(theta, allowance)
             if pruned is theta:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,10 +15,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from salsa import parameters
 from salsa.archive import entry, naming, read_archive, write_archive
+from salsa.blas import one_blas_thread
 from salsa.blockwise import Table, fold_numbers
 from salsa.columns import learn_columns
 from salsa.cvplus import CVPlus
@@ -156,19 +157,20 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         A NumPy memmap is read in blocks, as ``fit_blocks`` does.
         """
         progress = Progress(self, X, y)
-        self._check_choices()
-        if isinstance(X, np.memmap) and X.ndim == 2:
-            self._fit_source(slices_of(X, y, sample_weight), progress)
-            return self
-        self.columns_, rows = learn_columns(X, self.categorical_features)
-        _check_feature_names(self, X, reset=True)
-        _check_n_features(self, rows, reset=True)
-        rows, y = checked_rows(rows, y)
-        weight = checked_weights(sample_weight, rows)
-        used = weight > 0
-        check_total_weight(float(weight.sum()), int(used.sum()))
-        self.columns_.check_spans(rows[used])
-        self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
+        with unchanged_by_failure(self):
+            self._check_choices()
+            if isinstance(X, np.memmap) and X.ndim == 2:
+                self._fit_source(slices_of(X, y, sample_weight), progress)
+                return self
+            self.columns_, rows = learn_columns(X, self.categorical_features)
+            _check_feature_names(self, X, reset=True)
+            _check_n_features(self, rows, reset=True)
+            rows, y = checked_rows(rows, y)
+            weight = checked_weights(sample_weight, rows)
+            used = weight > 0
+            check_total_weight(float(weight.sum()), int(used.sum()))
+            self.columns_.check_spans(rows[used])
+            self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
@@ -190,9 +192,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             The name of this column in data frames.
         """
         progress = Progress(self, None, None)
-        self._check_choices()
-        with reread(blocks, target, sample_weight) as source:
-            self._fit_source(source, progress)
+        with unchanged_by_failure(self):
+            self._check_choices()
+            with reread(blocks, target, sample_weight) as source:
+                self._fit_source(source, progress)
         return self
 
     def _fit_source(self, source: Source, progress: Progress) -> None:
@@ -242,7 +245,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         require_memory(exact_bytes(int(used.sum())), memory_limit_bytes(self.memory_limit), "this fit", EXACT_ADVICE)
         unit, random_state = power_of_two(Y[used]), check_random_state(self.random_state)
         problem = self._problem(X[used], Y[used] / unit, weight)
-        with threadpool_limits(1, user_api="blas"):  # LAPACK's last bits depend on its threads; ours do not
+        with one_blas_thread():  # LAPACK's last bits depend on its threads; ours do not
             plan = make_plan(self, problem, random_state, progress)
             fit = fit_exact(self, problem, plan, lambda: make_folds(self.cv, X, Y, used, random_state), progress)
         self._learned(fit, plan, unit, progress, flat=flat)
@@ -256,7 +259,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         fold, n_folds = self._folds(n, splits, random_state)
         need = large_bytes(n, self.n_features_in_, rank, n_folds, self._threads(n, rank), solver)
         require_memory(need, memory_limit_bytes(self.memory_limit), "this fit", LARGE_ADVICE)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             X, Y, weight = sample_rows(rows, random_state)
             unit = power_of_two(Y)
             problem = self._problem(X, Y / unit, _unless_ones(weight), n * float(weight.mean()))
@@ -422,7 +425,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             alpha = penalty(kernel, X, self.alpha_)
             Y = expansion.predict(X, n_threads=threads) + alpha * coef / w[:, None]
             unit = power_of_two(Y)
-            with threadpool_limits(1, user_api="blas"):
+            with one_blas_thread():
                 learned = learn_uncertainty(kernel(X, n_threads=threads), Y / unit, coef / unit, alpha, w)
             self._kept_uncertainty = learned, unit
         return self._kept_uncertainty
@@ -443,6 +446,18 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         self.bandwidth_ = self.expansion_.kernel.bandwidth
         self._flat, self._weight, self._cvplus, self._averaged = flat, weight, kept, averaged
         self.__dict__.pop("_kept_uncertainty", None)
+
+
+@contextmanager
+def unchanged_by_failure(model: SalsaRegressor) -> Iterator[None]:
+    """A fit that fails or is interrupted leaves the model as it was: not fitted, or by another fit."""
+    before = model.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise
 
 
 def load(path: str | os.PathLike[str]) -> SalsaRegressor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
@@ -81,7 +82,8 @@ class PieceRows:
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
         blocks = batches(self.pieces(), fold, size, every)
-        return reduce(add, mapped(function, blocks, self.threads))
+        with closing(mapped(function, blocks, self.threads)) as results:  # its threads end with it, also when it fails
+            return reduce(add, results)
 
 
 def array_rows(table: Piece, threads: int) -> PieceRows:
@@ -129,7 +131,7 @@ class ShuffledFolds:
         return np.argsort(random, axis=1).ravel()
 
 
-def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Iterator[T]:
+def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Generator[T]:
     """A map in the order of the items, by so many threads; no more results are held than there are threads."""
     source = iter(items)
     with ThreadPoolExecutor(threads) as pool:

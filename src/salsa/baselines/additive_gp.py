@@ -14,8 +14,8 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
+from salsa.blas import one_blas_thread
 from salsa.expansion import KernelExpansion
 from salsa.guard import stratified_rows
 from salsa.kernels import Floats, largest_order
@@ -70,7 +70,7 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = stratified_rows(problem, self.learning_rows, check_random_state(self.random_state))
         learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
         self.kernel_, self.noise_ = learned.kernel, learned.noise
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
         self.expansion_ = KernelExpansion(learned.kernel, X, coef, offset).times(unit)
         return self

@@ -16,9 +16,9 @@ from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from salsa.baselines.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+from salsa.blas import one_blas_thread
 from salsa.kernels import Floats
 
 DF_GRID = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
@@ -77,7 +77,7 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         dfs = candidates("df", self.df, DF_GRID, 1)
         if self.n_knots < 2:
             raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
-        with threadpool_limits(1, user_api="blas"):  # matrices are small
+        with one_blas_thread():  # matrices are small
             return self._learn(X, y.astype(np.float64), dfs)
 
     def _learn(self, X: Floats, y: Floats, dfs: list[float]) -> Self:

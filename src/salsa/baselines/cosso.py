@@ -24,11 +24,11 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from salsa.baselines.garrote import SMALLEST_PENALTY, GarrotePath
 from salsa.baselines.smoothing import candidates, held_out_errors, standardise
 from salsa.baselines.splineanova import AnovaKernel, Ridge
+from salsa.blas import one_blas_thread
 from salsa.kernels import Floats, Places
 
 N_BUDGETS = 25  # values of M, from 0 to the end of the path
@@ -85,7 +85,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Choose alpha and the budget, then fit all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         self._check_parameters()
-        with threadpool_limits(1, user_api="blas"):  # matrices are small
+        with one_blas_thread():  # matrices are small
             return self._learn(X, y.astype(np.float64))
 
     def _learn(self, X: Floats, y: Floats) -> Self:

@@ -18,9 +18,9 @@ from numpy.random import RandomState
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from salsa.baselines.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+from salsa.blas import one_blas_thread
 from salsa.kernels import Floats
 
 FUNCTIONS = (3, 6, 10)
@@ -76,7 +76,7 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Choose alpha and the number of functions, then fit all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        with threadpool_limits(1, user_api="blas"):  # matrices are small
+        with one_blas_thread():  # matrices are small
             return self._learn(X, y.astype(np.float64))
 
     def _learn(self, X: Floats, y: Floats) -> Self:

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from threadpoolctl import threadpool_limits
 
+from salsa.blas import one_blas_thread
 from salsa.explain.background import Subject, encoded, outside, subject_of
 from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
@@ -210,7 +210,7 @@ class Anova:
         operands: list[Any] = []
         for axis, (j, x) in enumerate(zip(S, points, strict=True)):
             operands += [self.subject.centred(j, x), [axis, len(S)]]
-        with threadpool_limits(1, user_api="blas"):  # whose last bits depend on its threads
+        with one_blas_thread():  # whose last bits depend on its threads
             values: Floats = np.einsum(*operands, u, [len(S)], list(range(len(S))), optimize=True)
         return values
 
@@ -224,7 +224,7 @@ class Anova:
     def _kernel_at(self, S: list[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
         """What f_S makes of the kernel with every anchor, (m, r), for some of the rows (m, |S|) at a time."""
         r_S = self.subject.outside(S)
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             for block in row_blocks(len(rows), len(r_S)):
                 centred = [self.subject.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)]
                 yield block, r_S * reduce(np.multiply, centred)
@@ -270,7 +270,7 @@ class Anova:
 
     @cached_property
     def _variances(self) -> Variances:
-        with threadpool_limits(1, user_api="blas"):  # whose last bits depend on its threads
+        with one_blas_thread():  # whose last bits depend on its threads
             offset = float(self.subject.expansion.offset[self.output]) / self._unit
             variances = effect_variances(self.subject, self._coef / self._unit, offset, self._roots)
         variances.check_rounding()

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
+from salsa.blas import one_blas_thread
 from salsa.expansion import KernelExpansion
 from salsa.kernels import AdditiveKernel, Floats, rule_of_thumb_bandwidth
 from salsa.paper.direct import direct_minimum
@@ -60,7 +60,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             found[order] = _best_alpha(factor, Y, folds)
             return found[order][1], 0.0
 
-        with threadpool_limits(1, user_api="blas"):
+        with one_blas_thread():
             increasing(range(1, X.shape[1] + 1), patience=3)(loss)
             self.order_ = min(found, key=lambda order: (found[order][1], order))
             self.alpha_ = found[self.order_][0]

@@ -1,0 +1,79 @@
+"""Python in processes of its own, with a time limit: for what could hang, leak, or be interrupted."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from salsa import SalsaRegressor
+
+TESTS = Path(__file__).parent
+PYTHON = (sys.executable, "-c")
+
+
+def environment(**changes):
+    """Of this process, with the tests on the path; a change of None removes a variable."""
+    paths = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
+    names = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "2"} | changes
+    return {name: value for name, value in names.items() if value is not None}
+
+
+def run(code, timeout=120, **changes):
+    """Standard output of the code; AssertionError with its errors if it fails or is not done in time."""
+    command = subprocess.Popen(
+        (*PYTHON, code),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**changes),
+        start_new_session=True,
+    )
+    try:
+        out, err = command.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(command.pid, 9)
+        out, err = command.communicate()
+        raise AssertionError(f"not done in {timeout} s: {out}{err}") from None
+    assert command.returncode == 0, out + err
+    return out
+
+
+def table(n=600, D=6, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, D))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)
+
+
+def fitted(seed=0, n_jobs=None, n=600):
+    """Of so many rows that the kernel matrix is worth two threads; an eigen-decomposition chooses alpha."""
+    return SalsaRegressor(2, relevance="equal", random_state=0, n_jobs=n_jobs).fit(*table(n, seed=seed))
+
+
+def answers(model):
+    """Every bit of what the model says of new rows."""
+    X, _ = table(500, seed=99)
+    parts = (model.predict(X), model.predict_interval(X), model.leave_one_out().prediction)
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
+
+
+def bits(seed=0, n_jobs=None):
+    return answers(fitted(seed, n_jobs))
+
+
+def thread_count():
+    """Of this process, as the system counts."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(status.split("Threads:")[1].split()[0])
+
+
+def bits_and_new_threads(seed=0, n_jobs=None):
+    """The bits of a fit, and how many threads it left behind: OpenMP keeps those that it has started."""
+    answers(fitted(n=60))  # too small for OpenMP; BLAS, which starts its own after a fork, has them now
+    before = thread_count()
+    model = fitted(seed, n_jobs)
+    model.predict(table(500, seed=99)[0])
+    new = thread_count() - before
+    return answers(model), new

@@ -1,0 +1,144 @@
+"""Every long phase, interrupted: prints a line of JSON for each, to be judged by test_interrupt.py.
+
+The signal comes from a thread, some time after the phase has begun, and is for the main thread, as Ctrl-C is. That the
+phase was hit is seen from the function that the KeyboardInterrupt passed through.
+"""
+
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
+
+import numpy as np
+from children import bits, table, thread_count
+
+import salsa.blas
+import salsa.expansion
+import salsa.explain.anova
+import salsa.explain.report
+import salsa.explain.shapley
+import salsa.large
+import salsa.planning
+import salsa.regressor
+from salsa import AdditiveKernel, SalsaRegressor, explain
+
+GIVEN = {"order": 2, "alpha": 0.1, "relevance": "equal", "random_state": 0}  # nothing to search
+
+
+def interrupted(holder, name, delay, action):
+    """CPU seconds from the signal to the exception, None if there was none; whether it passed through the phase."""
+    phase, sent = getattr(holder, name), []
+
+    def strike():
+        time.sleep(delay)
+        sent.append(time.process_time())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def watched(*arguments, **options):
+        if not sent and not striker.is_alive():
+            striker.start()
+        return phase(*arguments, **options)
+
+    striker = threading.Thread(target=strike, daemon=True)
+    with mock.patch.object(holder, name, watched):
+        try:
+            action()
+        except KeyboardInterrupt as error:
+            seconds = time.process_time() - sent[0]
+            striker.join()
+            return seconds, any(frame.name == "watched" for frame in traceback.extract_tb(error.__traceback__))
+    return None, False
+
+
+def fitting(n, **parameters):
+    """A fit of an estimator that has been fitted before, and must stay so."""
+    model = SalsaRegressor(**GIVEN).fit(*table(50, D=3, seed=7))
+    model.set_params(**parameters)
+    return SimpleNamespace(model=model, action=lambda: model.fit(*table(n)))
+
+
+def using(model, action):
+    return SimpleNamespace(model=model, action=action)
+
+
+def phases(folder):
+    """name -> (where the function of the phase is, its name, seconds until the signal, what is done with a model)."""
+    small, large = SalsaRegressor(**GIVEN).fit(*table(400)), SalsaRegressor(**GIVEN).fit(*table(1500))
+    small.leave_one_out()  # what intervals need is there
+    cubic = SalsaRegressor(**GIVEN | {"order": 4}).fit(*table(1500))
+    many = np.random.default_rng(0).normal(size=(1_000_000, 6))
+    kernel, pair = small.expansion_.kernel, (many[:60_000], np.ones(60_000))
+    learned = {"relevance": "learned", "order": "auto", "alpha": "auto"}
+    planning, of_large, regressor, anova = salsa.planning, salsa.large, salsa.regressor, salsa.explain.anova
+    return {
+        "race": (planning, "race", 0.2, fitting(600, **learned)),
+        "kernel": (planning, "finish", 0.05, fitting(600, **learned, verbose=0)),
+        "order": (planning, "search_order", 0.2, fitting(800, order="auto", alpha="auto")),
+        "exact": (planning, "solve_once", 0.02, fitting(2500)),
+        "lowrank": (of_large, "fit_ridge", 0.2, fitting(100_000, solver="lowrank", rank=200)),
+        "scores": (of_large, "with_scores", 0.05, fitting(20_000, solver="lowrank", rank=200)),
+        "pcg": (of_large, "solve_pcg", 0.3, fitting(30_000, solver="pcg", rank=50)),
+        "divide": (of_large, "divided_path", 0.2, fitting(10_000, solver="divide", rank=500)),
+        "features": (of_large, "fit_ridge", 0.2, fitting(60_000, solver="features", rank=200)),
+        "sweep": (AdditiveKernel, "product", 0.3, using(small, lambda: kernel.product(many[:60_000], *pair))),
+        "predict": (salsa.expansion.KernelExpansion, "predict", 0.3, using(small, lambda: small.predict(many))),
+        "uncertainty": (regressor, "learn_uncertainty", 0.02, using(large, large.leave_one_out)),
+        "interval": (SalsaRegressor, "predict_interval", 0.3, using(small, lambda: small.predict_interval(many))),
+        "sobol": (anova, "effect_variances", 0.3, using(cubic, lambda: explain.decompose(cubic).sobol())),
+        "shapley": (AdditiveKernel, "shapley", 0.3, using(small, lambda: explain.shapley(small, many))),
+        "report": (
+            salsa.explain.report,
+            "report_payload",
+            0.05,
+            using(small, lambda: explain.write_report(small, folder / "report.html")),
+        ),
+    }
+
+
+def on_a_cluster():
+    """A fit to Dask arrays, whose sums the workers add up."""
+    import dask.array as da
+    from dask.distributed import Client
+
+    from salsa.cluster import ClusterRows
+    from salsa.distributed import DaskSalsaRegressor
+
+    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    model = DaskSalsaRegressor(client, **GIVEN, rank=200).fit(*table(50, D=3, seed=7))
+    X, y = (da.from_array(part, chunks=(10_000, *part.shape[1:])) for part in table(200_000))
+    return ClusterRows, "total", 0.3, using(model, lambda: model.fit(X, y))
+
+
+def main(names):
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        every = phases(folder)
+        for name in names or every:
+            holder, function, delay, what = on_a_cluster() if name == "dask" else every[name]
+            before, threads = pickle.dumps(what.model), thread_count()
+            seconds, hit = interrupted(holder, function, delay, what.action)
+            row = {
+                "phase": name,
+                "seconds": seconds,
+                "hit": hit,
+                "unchanged": pickle.dumps(what.model) == before,
+                "files": [path.name for path in folder.iterdir()],
+                "blas": salsa.blas._limit.users,
+                "python_threads": threading.active_count(),
+                "threads": thread_count() - threads,
+            }
+            print(json.dumps(row), flush=True)
+    print(json.dumps({"phase": "afterwards", "bits": bits()}))
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    main(sys.argv[1:])
