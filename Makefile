@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all bench lint docs clean
+.PHONY: demo test test-all coverage bench lint docs clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -14,6 +14,9 @@ test: $(VENV)/.dev
 
 test-all: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto
+
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_core.py
