@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: demo test test-all test-docs test-portable test-aarch64 packages bench lint docs
-.PHONY: sanitize races valgrind coverage-cpp seeded clean
+.PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
@@ -32,6 +32,9 @@ test-aarch64:
 
 packages: $(VENV)/.release
 	tools/check_packages.sh $(BIN)/python
+
+coverage: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_start.py

@@ -54,8 +54,16 @@ def interrupted(holder, name, delay, action):
         except KeyboardInterrupt as error:
             seconds = time.process_time() - sent[0]
             striker.join()
+            wait_for_threads()
             return seconds, any(frame.name == "watched" for frame in traceback.extract_tb(error.__traceback__))
     return None, False
+
+
+def wait_for_threads():
+    """A thread that was interrupted while it started ends by itself after its piece of work."""
+    deadline = time.monotonic() + 5
+    while threading.active_count() > 1 and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def fitting(n, **parameters):
