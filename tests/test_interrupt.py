@@ -1,4 +1,4 @@
-"""Ctrl-C in every long phase: soon, cleanly, and the estimator stays what it was. Figures in docs/proofs_python.md.
+"""Ctrl-C in every long phase: soon, cleanly, and the estimator stays what it was. Figures in docs/proofs.md.
 
 Compared methods, reports, predictions and Figure 1 on the command line: tests/cli and tests/test_paper_figures.py.
 """

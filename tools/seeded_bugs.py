@@ -39,6 +39,7 @@ class Bug:
     says: str  # regular expression
 
 
+PYTEST = 'PYTHON -m pytest -q -m "not slow"'
 BUGS = [
     Bug(
         "read_past_the_end", "PYTHON tools/sanitize.py tests/test_core.py -k finite_differences", "heap-buffer-overflow"
@@ -49,6 +50,11 @@ BUGS = [
     Bug("shared_scratch", "PYTHON tools/races.py", "data race"),
     Bug("uninitialised_sum", "PYTHON tools/memcheck.py bindings", "uninitialised value"),
     Bug("freed_result", "PYTHON tools/memcheck.py bindings", "Invalid read"),
+    Bug("openmp_after_fork", f"{PYTEST} tests/test_parallel.py -k has_used_openmp", "not done in 120 s"),
+    Bug("first_fit_lifts_the_limit", f"{PYTEST} tests/test_parallel.py -k same_time", r"\[False"),
+    Bug("half_fitted", f"{PYTEST} tests/test_interrupt.py -k every_phase", r"\(False, \[\], 0, 1\)"),
+    Bug("deaf_sweep", "PYTHON tools/rebuilt.py -m pytest -q tests/test_interrupt.py -k every_phase", "sweep|Timeout"),
+    Bug("models_remembered", f"{PYTEST} tests/test_leaks.py", r"assert \d+ < 2000000"),
 ]
 
 
