@@ -16,6 +16,7 @@ import salsa
 from cli.command import FIT_MIXED, make_mixed, make_table, shell
 from salsa import SalsaRegressor
 from salsa.cli import predict
+from salsa.tables.reading import read_table
 
 
 class TestColumns:
@@ -158,6 +159,12 @@ class TestColumns:
         code, out, err = call("predict", "bare.salsa", "new.csv")
         assert (code, err) == (0, "")
         np.testing.assert_allclose(pd.read_csv(io.StringIO(out))["prediction"], model.predict(X))
+
+
+def test_numbers_of_a_csv_are_read_exactly(tmp_path):
+    values = np.random.default_rng(0).normal(size=2000)
+    pd.DataFrame({"x": values}).to_csv(tmp_path / "t.csv", index=False)
+    assert (read_table(str(tmp_path / "t.csv"))["x"] == values).all()
 
 
 class TestNoTables:

@@ -16,6 +16,8 @@ from salsa.tables.formats import HEAD_BYTES, Format, check_head, check_name, for
 STDIN = "-"
 CHUNK_VALUES = 2**20  # of a chunk, 8 MiB as numbers; there are some copies of them on the way to a prediction
 FIRST_ROWS = 1000  # of a CSV, whose number of columns they tell; a reader at the other end of a pipe sees them at once
+# Numbers of a CSV as Python reads them; older versions are wrong in the last bit of some, newer ones want no option.
+EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFrame:
@@ -108,7 +110,7 @@ def _dtypes(text: Collection[str], floats: Collection[str]) -> dict[str, type]:
 def _csv_pieces(
     format: Format, file: Any, most: int | None, dtype: type[str] | dict[str, type]
 ) -> Iterator[pd.DataFrame]:
-    options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype}
+    options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype, **EXACT}
     if most is None:
         yield pd.read_csv(file, **options)
         return
