@@ -33,7 +33,7 @@ if ! "$python" -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))'; then
     echo "The oldest versions have wheels for Python 3.11 alone: not tried with another"
     exit
 fi
-make_environment oldest -c tools/oldest.txt "${wheel}[cli,plots]" pytest pytest-xdist hypothesis mpmath polars
+make_environment oldest -c "$root/tools/oldest.txt" "${wheel}[cli,plots]" pytest pytest-xdist hypothesis mpmath polars
 bare oldest python -I "$root/tools/smoke.py" "$work/oldest"
 cd "$work/sdist"
 # Old versions warn of each other's future.
