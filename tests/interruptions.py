@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -56,6 +57,10 @@ def interrupted(holder, name, delay, action):
             striker.join()
             wait_for_threads()
             return seconds, any(frame.name == "watched" for frame in traceback.extract_tb(error.__traceback__))
+    if striker.is_alive():  # the phase was over before the signal, which must not strike the next one
+        with suppress(KeyboardInterrupt):
+            striker.join()
+            time.sleep(1)
     return None, False
 
 
@@ -87,21 +92,21 @@ def phases(folder):
     learned = {"relevance": "learned", "order": "auto", "alpha": "auto"}
     planning, of_large, regressor, anova = salsa.planning, salsa.large, salsa.regressor, salsa.explain.anova
     return {
-        "race": (planning, "race", 0.2, fitting(600, **learned)),
+        "race": (planning, "race", 0.1, fitting(600, **learned)),
         "kernel": (planning, "finish", 0.05, fitting(600, **learned, verbose=0)),
-        "order": (planning, "search_order", 0.2, fitting(800, order="auto", alpha="auto")),
+        "order": (planning, "search_order", 0.1, fitting(800, order="auto", alpha="auto")),
         "exact": (planning, "solve_once", 0.02, fitting(2500)),
-        "lowrank": (of_large, "fit_ridge", 0.2, fitting(100_000, solver="lowrank", rank=200)),
+        "lowrank": (of_large, "fit_ridge", 0.1, fitting(100_000, solver="lowrank", rank=200)),
         "scores": (of_large, "with_scores", 0.05, fitting(20_000, solver="lowrank", rank=200)),
-        "pcg": (of_large, "solve_pcg", 0.3, fitting(30_000, solver="pcg", rank=50)),
-        "divide": (of_large, "divided_path", 0.2, fitting(10_000, solver="divide", rank=500)),
-        "features": (of_large, "fit_ridge", 0.2, fitting(60_000, solver="features", rank=200)),
-        "sweep": (AdditiveKernel, "product", 0.3, using(small, lambda: kernel.product(many[:60_000], *pair))),
-        "predict": (salsa.expansion.KernelExpansion, "predict", 0.3, using(small, lambda: small.predict(many))),
+        "pcg": (of_large, "solve_pcg", 0.1, fitting(30_000, solver="pcg", rank=50)),
+        "divide": (of_large, "divided_path", 0.1, fitting(10_000, solver="divide", rank=500)),
+        "features": (of_large, "fit_ridge", 0.1, fitting(60_000, solver="features", rank=200)),
+        "sweep": (AdditiveKernel, "product", 0.1, using(small, lambda: kernel.product(many[:60_000], *pair))),
+        "predict": (salsa.expansion.KernelExpansion, "predict", 0.1, using(small, lambda: small.predict(many))),
         "uncertainty": (regressor, "learn_uncertainty", 0.02, using(large, large.leave_one_out)),
-        "interval": (SalsaRegressor, "predict_interval", 0.3, using(small, lambda: small.predict_interval(many))),
-        "sobol": (anova, "effect_variances", 0.3, using(cubic, lambda: explain.decompose(cubic).sobol())),
-        "shapley": (AdditiveKernel, "shapley", 0.3, using(small, lambda: explain.shapley(small, many))),
+        "interval": (SalsaRegressor, "predict_interval", 0.1, using(small, lambda: small.predict_interval(many))),
+        "sobol": (anova, "effect_variances", 0.03, using(cubic, lambda: explain.decompose(cubic).sobol())),
+        "shapley": (AdditiveKernel, "shapley", 0.1, using(small, lambda: explain.shapley(small, many))),
         "report": (
             salsa.explain.report,
             "report_payload",

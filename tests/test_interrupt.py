@@ -97,7 +97,7 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         before = contents(tmp_path)
         arguments = ("fit", "t.csv", "--target", "y", "--out", "m.salsa", "--memory", "15MB", "--rank", "20")
-        code, out, err, seconds = self.interrupt("salsa.regressor", "survey", 0.1, *arguments)
+        code, out, err, seconds = self.interrupt("salsa.regressor", "survey", 0.01, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == before
         assert seconds < 10  # with the end of the interpreter
@@ -107,7 +107,7 @@ class TestCommandLine:
     def test_table_1(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         arguments = ("reproduce", "table1", "--methods", "salsa", "--datasets", "galaxy,housing", "--jobs", "2")
-        code, out, err, seconds = self.interrupt("salsa.paper.processes", "_run_apart", 4.0, *arguments)
+        code, out, err, seconds = self.interrupt("salsa.paper.runner", "run_apart", 4.0, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == {}
         assert seconds < 10

@@ -94,7 +94,7 @@ class Table1:
             ("Rank of SALSA among the rivals", _texts(pd.concat([self.ranks(), self._average_row()]))),
             ("Not finished", _texts(self.unfinished())),
         ]
-        return "\n".join(f"### {title}\n\n{markdown(part)}\n" for title, part in parts if len(part))
+        return "\n".join(f"## {title}\n\n{markdown(part)}\n" for title, part in parts if len(part))
 
     def _both(self) -> pd.DataFrame:
         """A row per method, a column per data set: here / published."""
