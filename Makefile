@@ -50,7 +50,7 @@ lint: $(VENV)/.dev
 
 docs: $(VENV)/.docs
 	rm -rf docs/api
-	$(BIN)/python -m sphinx -W --keep-going -b html -d build/doctrees docs site
+	$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs site
 
 # The compiled core under instruments (docs/proofs.md), each in an environment of its own under build/.
 sanitize: $(VENV)/.dev
