@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -24,10 +25,9 @@ class _Limit:
 
     def take(self) -> None:
         with self.lock:
-            libraries = ThreadpoolController().select(user_api="blas").lib_controllers
             if self.users == 0:
-                self.before = [(library, library.num_threads) for library in libraries]
-            for library in libraries:  # every time: a BLAS on OpenMP has a limit for each thread
+                self.before = [(library, library.num_threads) for library in _libraries()]
+            for library in _libraries():  # every time: a BLAS on OpenMP has a limit for each thread
                 _set_threads(library, 1)
             self.users += 1
 
@@ -41,6 +41,13 @@ class _Limit:
     def in_forked_child(self) -> None:
         """Another thread of the parent may have held the lock. Its fits stay counted: the limit stays, no bit moves."""
         self.lock = threading.Lock()
+
+
+@cache
+def _libraries() -> list[Any]:
+    """Those of NumPy and SciPy, which are there when a fit begins. Found once: looking takes milliseconds."""
+    libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
+    return libraries
 
 
 def _set_threads(library: Any, threads: int) -> None:

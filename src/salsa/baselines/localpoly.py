@@ -5,7 +5,6 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -15,9 +14,9 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
 
 from salsa.baselines.localfits import LocalFits
+from salsa.blas import one_blas_thread
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.kernels import Floats, rule_of_thumb_bandwidth
 from salsa.moments import target_variance, weights_or_ones, written_out
@@ -188,7 +187,7 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     def _answers(self, fits: LocalFits, x: Floats, multiples: Sequence[float] = (1.0,)) -> Floats:
         """Predictions (multiples, m, q) at the queries x (m, D)."""
         shares = np.array_split(x, min(effective_n_jobs(self.n_jobs), len(x)))
-        with _thread_pools().limit(limits=1, user_api="blas"):  # queries are independent: threads share these
+        with one_blas_thread():  # queries are independent: threads share these
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fits)(share, multiples) for share in shares)
         return np.concatenate(parts, axis=1)
 
@@ -213,9 +212,3 @@ def _multiple(bandwidth: Any) -> float:
 def _best(errors: dict[float, float]) -> float:
     """The c of the smallest error, and the largest such c up to rounding."""
     return max(c for c, error in errors.items() if error <= min(errors.values()) + ROUNDING)
-
-
-@lru_cache(maxsize=1)
-def _thread_pools() -> ThreadpoolController:
-    """Found once: looking for them takes milliseconds."""
-    return ThreadpoolController()
