@@ -60,7 +60,7 @@ ARROWS = {
         *("regressor", "planning", "parameters", "learning", "folds", "moments", "solvers", "expansion", "kernels"),
         *("columns", "guard", "memory", "jsonable", "explain"),
     },
-    "paper": {"blas", "baselines", "regressor", "selection", "solvers", "expansion", "kernels"},
+    "paper": {"blas", "baselines", "files", "regressor", "selection", "solvers", "expansion", "kernels"},
     "cli": {
         *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
         "moments",

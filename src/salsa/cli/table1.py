@@ -105,6 +105,7 @@ def table1(
 
     Example: [bold]salsa reproduce table1 --methods all --out table1 --limit 600[/bold]
     """
+    from salsa.files import replacing
     from salsa.paper import DATASETS
     from salsa.paper.runner import EVERY, METHODS, as_rows, plan
     from salsa.paper.tables import Table1
@@ -118,8 +119,9 @@ def table1(
             say(f"Table 1: {len(results)} of {_count(trials)}, the last {result.dataset}, {result.method}")
     table = Table1(as_rows(results))
     if out is not None:
-        (out / "table1.md").write_text(table.to_markdown(), encoding="utf-8")
-        (out / "table1.json").write_text(table.to_json(), encoding="utf-8")
+        for name, text in (("table1.md", table.to_markdown()), ("table1.json", table.to_json())):
+            with replacing(out / name) as temporary:
+                temporary.write_text(text, encoding="utf-8")
     show(list(table.rows), lambda _: _print_all(table), as_json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from salsa.baselines.apart import OK
 from salsa.baselines.registry import RIVALS
+from salsa.files import replacing
 from salsa.paper.figures import Point
 from salsa.paper.trials import fixed_order
 
@@ -48,9 +48,8 @@ def draw_figure(points: Sequence[Point], title: str) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write a PNG file, which takes its name when it is complete."""
-    temporary = path.with_name(f".{path.name}")
-    figure.savefig(temporary, dpi=DPI, format="png")
-    os.replace(temporary, path)
+    with replacing(path) as temporary:
+        figure.savefig(temporary, dpi=DPI, format="png")
 
 
 def name_of(method: str) -> str:
