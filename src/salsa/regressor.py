@@ -54,7 +54,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     Parameters
     ----------
     order : "auto", "bisect", int or sequence of int, default="auto"
-        Interaction order d. "auto" tries 1, 2, ... until three in a row do not improve; "bisect" searches 1..D by
+        Interaction order d. "auto": where relevances are learned, orders 1, 2, 3, 12 and the product of all features
+        race; where they are equal, 1, 2, ... are tried until three in a row do not improve. "bisect" searches 1..D by
         halving (for many features and a large best order); a sequence tries exactly those.
     alpha : "auto", float or sequence of float, default="auto"
         Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper.
