@@ -1,6 +1,6 @@
-"""Python with the core of this tree, built anew as it is shipped.
+"""Python with the core of this tree, built anew: as it is shipped, or as one of the other kinds of instrumented.py.
 
-python tools/rebuilt.py -m pytest tests/test_interrupt.py
+python tools/rebuilt.py plain -m pytest tests/test_interrupt.py
 """
 
 import os
@@ -8,5 +8,5 @@ import sys
 
 from instrumented import instrumented
 
-python = instrumented("plain")
-os.execv(python, [str(python), *sys.argv[1:]])
+python = instrumented(sys.argv[1])
+os.execv(python, [str(python), *sys.argv[2:]])

@@ -53,7 +53,11 @@ BUGS = [
     Bug("openmp_after_fork", f"{PYTEST} tests/test_parallel.py -k has_used_openmp", "not done in 120 s"),
     Bug("first_fit_lifts_the_limit", f"{PYTEST} tests/test_parallel.py -k same_time", r"\[False"),
     Bug("half_fitted", f"{PYTEST} tests/test_interrupt.py -k every_phase", r"\(False, \[\], 0, 1\)"),
-    Bug("deaf_sweep", "PYTHON tools/rebuilt.py -m pytest -q tests/test_interrupt.py -k every_phase", "sweep|Timeout"),
+    Bug(
+        "deaf_sweep",
+        "PYTHON tools/rebuilt.py plain -m pytest -q tests/test_interrupt.py -k every_phase",
+        "sweep|Timeout",
+    ),
     Bug("models_remembered", f"{PYTEST} tests/test_leaks.py", r"assert \d+ < 2000000"),
 ]
 
