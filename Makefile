@@ -4,8 +4,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test test-all test-docs test-portable test-aarch64 packages bench lint docs
+.PHONY: help demo test test-all test-docs test-portable test-aarch64 packages bench lint docs
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
+
+help:
+	@echo "make demo      install, fit the example from the command line, write salsa-demo/report.html"
+	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation)"
+	@echo "make lint      ruff and mypy          make docs      the site, in site/"
+	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
+	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-portable: docs/proofs.md"
+	@echo "make clean     remove all that these made"
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo

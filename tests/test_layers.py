@@ -19,10 +19,13 @@ ARROWS = {
     "jsonable": set(),
     "archive": {"files"},
     "memory": set(),
-    "tables": {"files"},
+    "textrules": set(),
+    "tables": {"files", "textrules"},
     "kernels": {"_core"},
     "columns": {"kernels", "archive", "warning"},
+    "doubts": {"columns", "kernels", "textrules"},
     "expansion": {"kernels", "archive"},
+    "ranges": {"expansion", "kernels"},
     "solvers": {"expansion", "rows", "kernels"},
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
@@ -35,7 +38,7 @@ ARROWS = {
     "cvplus": {"intervals", "solvers", "kernels"},
     "rows": {"kernels"},
     "inputs": {"columns", "kernels", "warning"},
-    "sources": {"columns", "inputs", "rows", "kernels"},
+    "sources": {"columns", "doubts", "inputs", "rows", "kernels"},
     "blockwise": {"rows", "cvplus", "selection", "solvers", "kernels"},
     "large": {
         *("blockwise", "rows", "planning", "parameters", "learning", "guard", "folds", "selection", "progress"),
@@ -48,7 +51,7 @@ ARROWS = {
         *("solvers", "expansion", "kernels"),
     },
     "regressor": {
-        *("blas",),
+        *("blas", "doubts", "ranges"),
         *("large", "blockwise", "rows", "sources", "inputs", "storing", "cvplus", "warning"),
         *("planning", "parameters", "learning", "folds", "progress", "moments", "columns", "intervals"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
@@ -63,7 +66,7 @@ ARROWS = {
     "paper": {"blas", "baselines", "files", "regressor", "selection", "solvers", "expansion", "kernels"},
     "cli": {
         *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
-        "moments",
+        *("moments", "ranges"),
     },
     "explain": {
         *("columns", "expansion", "moments", "kernels", "blas", "memory", "files", "jsonable", "warning", "_version"),

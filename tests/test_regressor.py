@@ -523,7 +523,7 @@ class TestTables:
     def test_rows_outside_the_range_are_counted_on_request(self, data):
         X, y = data
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal", verbose=1).fit(X, y)
-        with pytest.warns(UserWarning, match="2 of 3 rows lie outside the range"):
+        with pytest.warns(UserWarning, match="2 of 3 rows lie far outside the range"):
             model.predict(np.array([np.zeros(6), np.full(6, 9.0), np.full(6, -9.0)]))
 
 

@@ -201,7 +201,7 @@ def test_given_rows_are_judged_and_shown(model, tmp_path):
     share = np.mean((inside[:, 0] <= y) & (y <= inside[:, 1]))
     new = found["calibration"]["curves"][1]
     assert new["actual"][new["nominal"].index(0.9)] == pytest.approx(share)
-    assert found["whatIf"]["model"]["examples"][1]["name"] == "row 1 of the given table"
+    assert found["whatIf"]["model"]["examples"][1]["name"] == "row 1 of the table"
 
 
 def test_the_training_rows_are_recognised(model, table):
@@ -236,7 +236,7 @@ def test_only_rows_that_are_not_known_are_judged(tmp_path):
     assert "no better than the mean" in one["fitted"]["summary"]
     none = payload_of(write_report(model, tmp_path / "r.html", X[:200], y[:200]))
     assert [part["title"] for part in none["quality"]["scatters"]] == ["Training rows, each predicted without itself"]
-    assert "None of the given rows is new" in none["quality"]["notes"][0]
+    assert "This page was given no new rows" in none["quality"]["notes"][0]
 
 
 def test_a_race_that_equal_relevances_won_says_what_came_of_their_order(tmp_path):
@@ -372,7 +372,7 @@ def test_a_low_rank_model_says_what_it_cannot(tmp_path):
     assert found["data"]["target"] is None
     whole = payload_of(write_report(model, tmp_path / "r.html", X[:300], y[:300]))
     assert whole["quality"]["scatters"] == []
-    assert "None of the given rows is new" in whole["quality"]["notes"][1]
+    assert "This page was given no new rows" in whole["quality"]["notes"][1]
 
 
 def test_new_rows_alone_are_examples(model, table, tmp_path):

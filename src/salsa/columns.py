@@ -34,13 +34,18 @@ SPAN_LIMITS = (1e-130, 1e130)  # of a column of numbers, for squares of its diff
 _WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # NumPy has no such numbers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Columns:
     """The D columns of a training table: what turns any table like it into floats."""
 
     names: tuple[str, ...]
     levels: tuple[tuple[Level, ...] | None, ...]  # of a category, coded 0..L-1; None: a number
     ordered: tuple[bool, ...]  # the codes are ranks, and the column counts as a number
+
+    def __repr__(self) -> str:
+        held = [name for name, is_category in zip(self.names, self.categorical, strict=True) if is_category]
+        categories = f", categories: {_some(held)}" if held else ""
+        return f"Columns {_some(self.names)} ({len(self.names)}{categories})"
 
     @property
     def categorical(self) -> NDArray[np.bool_]:
@@ -88,15 +93,30 @@ class Columns:
                 raise ValueError(f"column {name!r} has codes other than those of its {len(levels)} levels")
 
 
+class LearnedTable(NamedTuple):
+    """A training table."""
+
+    columns: Columns
+    X: Floats  # (n, D)
+    is_text: NDArray[np.bool_]  # columns that hold text, which nothing declares to be categories (D,)
+
+
 def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Columns, Floats]:
     """What the columns of a training table hold, and the table as floats (n, D)."""
+    columns, rows, _ = learn_table(X, categorical_features)
+    return columns, rows
+
+
+def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
+    """The same, with what its categories are taken from."""
     table = _read(X)
     names = tuple(column.name for column in table)
     by_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
     chosen = np.zeros(len(names), dtype=bool) if by_dtype else _chosen(categorical_features, names)
     kinds = [_learned(column, bool(take), by_dtype) for column, take in zip(table, chosen, strict=True)]
     columns = Columns(names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
-    return columns, _encoded(table, columns.levels)
+    is_text = np.array([column.distinct is not None and not column.category for column in table], dtype=bool) & ~chosen
+    return LearnedTable(columns, _encoded(table, columns.levels), is_text)
 
 
 def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:

@@ -163,7 +163,7 @@ def fit_exact(
     kernel, (X, Y, weight) = plan.kernel_of(found.order), problem[:3]
     coef, offset, note = solve_once(kernel(X, n_threads=problem.threads), Y, penalty(kernel, X, found.alpha), weight)
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
-    return Fit(found.with_note(note), KernelExpansion(kernel, X, coef, offset, marginals), weight=weight)
+    return Fit(found.with_notes(note), KernelExpansion(kernel, X, coef, offset, marginals), weight=weight)
 
 
 def penalty(kernel: AdditiveKernel, X: Floats, alpha: float) -> float:

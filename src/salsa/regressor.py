@@ -20,9 +20,9 @@ from salsa import parameters
 from salsa.archive import entry, naming, read_archive, write_archive
 from salsa.blas import one_blas_thread
 from salsa.blockwise import Table, fold_numbers
-from salsa.columns import learn_columns
+from salsa.columns import learn_table
 from salsa.cvplus import CVPlus
-from salsa.expansion import KernelExpansion
+from salsa.doubts import Counts, count_values, doubts, empty_columns
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
@@ -33,6 +33,7 @@ from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
 from salsa.planning import Fit, Plan, fit_exact, make_plan, penalty
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
+from salsa.ranges import Beyond
 from salsa.rows import FoldOf, Piece, PieceRows, Rows, ShuffledFolds, array_rows
 from salsa.solvers import Fold, exact_bytes
 from salsa.sources import Source, Survey, pieces, reread, slices_of, survey
@@ -94,8 +95,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
     verbose : int, default=0
-        1 prints a line for every kernel and order tried to standard error, and lets predict warn of rows outside the
-        range of the training data. scikit-learn's callbacks (1.9 and later) are
+        1 prints a line for every kernel and order tried to standard error, and lets predict warn of rows far outside
+        the range of the training data. scikit-learn's callbacks (1.9 and later) are
         told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
@@ -163,7 +164,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             if isinstance(X, np.memmap) and X.ndim == 2:
                 self._fit_source(slices_of(X, y, sample_weight), progress)
                 return self
-            self.columns_, rows = learn_columns(X, self.categorical_features)
+            self.columns_, rows, is_text = learn_table(X, self.categorical_features)
             _check_feature_names(self, X, reset=True)
             _check_n_features(self, rows, reset=True)
             rows, y = checked_rows(rows, y)
@@ -171,7 +172,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             used = weight > 0
             check_total_weight(float(weight.sum()), int(used.sum()))
             self.columns_.check_spans(rows[used])
+            notes = self._doubts(count_values(self.columns_, rows, is_text))
             self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
+            self._note(notes)
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
@@ -208,6 +211,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _fit_seen(self, rows: Rows, seen: Survey, progress: Progress) -> None:
         """The fit to rows of which a first reading has told what they hold."""
         self._remember(seen)
+        notes = self._doubts(seen.counts)
         n, rank = seen.rows, self._rank(seen.rows)
         used = np.ones(n, dtype=bool)
         if rank is None or self.solver in NEEDS_ALL_ROWS:
@@ -217,6 +221,14 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         else:
             splits = lambda: make_folds(self.cv, np.empty((n, 1)), None, used, None)  # noqa: E731
             self._fit_rows(rows, splits, rank, progress, flat=seen.flat)
+        self._note(notes)
+
+    def _doubts(self, counts: Counts) -> list[str]:
+        """What is odd in the columns, as notes; what is likely a mistake is also a warning, before a long fit."""
+        doubtful = list(doubts(self.columns_, counts))
+        for doubt in doubtful:
+            warn_user(doubt)
+        return [*doubtful, *empty_columns(self.columns_, counts)]
 
     def _remember(self, seen: Survey) -> None:
         """The columns of a table that was read in blocks."""
@@ -279,10 +291,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     def _learned(self, fit: Fit, plan: Plan, unit: Floats, progress: Progress, *, flat: bool) -> None:
         self.expansion_ = fit.expansion.times(unit)
-        self.search_ = replace(fit.search, contenders=plan.contenders).with_note(plan.note)
+        self.search_ = replace(fit.search, contenders=plan.contenders).with_notes(plan.note)
         kept = None if fit.uncertainty is None else (fit.uncertainty, unit)
         self._store(flat=flat, weight=fit.weight, kept=kept, averaged=fit.averaged)
         progress.end()
+
+    def _note(self, notes: list[str]) -> None:
+        self.search_ = self.search_.with_notes(*notes)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
@@ -388,7 +403,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             _check_n_features(self, X, reset=False)
         rows = self.columns_.encode(X)
         if self.verbose:
-            _warn_beyond(rows, self.expansion_)
+            beyond = Beyond(self.expansion_, self.columns_.names)
+            beyond.add(rows)
+            if told := str(beyond):
+                warn_user(told)
         return rows
 
     def _problem(self, X: Floats, Y: Floats, weight: Floats | None, total: float | None = None) -> Problem:
@@ -469,17 +487,6 @@ def load(path: str | os.PathLike[str]) -> SalsaRegressor:
         model._check_resources()
         restore(model, header, arrays)
     return model
-
-
-def _warn_beyond(X: Floats, expansion: KernelExpansion) -> None:
-    """Say how many rows lie outside the range of the training data, as far as the model remembers it."""
-    columns = zip(expansion.anchors.T, expansion.background, strict=True)
-    seen = [np.append(x, marginal.points) for x, marginal in columns]
-    low, high = (np.array([bound(values) for values in seen]) for bound in (np.fmin.reduce, np.fmax.reduce))
-    slack = 0.0 if expansion.marginals is None else 0.01 * (high - low)  # a few rows do not know the ends
-    beyond = int(np.sum(((low - slack > X) | (high + slack < X)).any(axis=1)))
-    if beyond:
-        warn_user(f"{beyond} of {len(X)} rows lie outside the range of the training data")
 
 
 def _unless_ones(weight: Floats) -> Floats | None:

@@ -78,9 +78,9 @@ class OrderSearch:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
         return f"OrderSearch of {tried}: order {self.order}, alpha {self.alpha:.4g}; see table, race, notes and plot()"
 
-    def with_note(self, note: str | None) -> OrderSearch:
-        """The same search with one more note, if there is one."""
-        return self if note is None else replace(self, notes=(*self.notes, note))
+    def with_notes(self, *notes: str | None) -> OrderSearch:
+        """The same search with more notes, where there are any."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))
 
     @property
     def table(self) -> pd.DataFrame:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _get_feature_names
 
-from salsa.columns import Columns, learn_columns, merged_columns
+from salsa.columns import Columns, learn_table, merged_columns
+from salsa.doubts import Counts, count_values
 from salsa.inputs import checked_rows, checked_weights
 from salsa.kernels import Floats
 from salsa.rows import Piece
@@ -45,6 +46,7 @@ class Survey(NamedTuple):
     flat: bool  # y had one dimension
     rows: int  # of positive weight
     weight: float
+    counts: Counts
 
     def __add__(self, other: Survey) -> Survey:  # type: ignore[override]
         """Of the rows of both."""
@@ -56,6 +58,7 @@ class Survey(NamedTuple):
             high=np.fmax(self.high, other.high),
             rows=self.rows + other.rows,
             weight=self.weight + other.weight,
+            counts=self.counts + other.counts,
         )
 
 
@@ -76,12 +79,14 @@ def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
     """None where the block has no rows."""
     if len(block.X) == 0:
         return None
-    columns, X = learn_columns(block.X, categorical_features)
+    columns, X, is_text = learn_table(block.X, categorical_features)
     X, y = checked_rows(X, block.y)
     weight = checked_weights(block.weight, X)
+    counts = count_values(columns, X, is_text)
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     outputs, rows = 1 if y.ndim == 1 else y.shape[1], int((weight > 0).sum())
-    return Survey(columns, _get_feature_names(block.X), low, high, outputs, y.ndim == 1, rows, float(weight.sum()))
+    names, total = _get_feature_names(block.X), float(weight.sum())
+    return Survey(columns, names, low, high, outputs, y.ndim == 1, rows, total, counts)
 
 
 def pieces(blocks: Iterable[RawBlock], seen: Survey) -> Iterator[Piece]:

@@ -54,7 +54,7 @@ def restore(model: Any, header: dict[str, Any], arrays: Mapping[str, Floats]) ->
     model.search_ = OrderSearch.from_state(header["search"])
     if lost := sorted(set(model.get_params()) - set(header["parameters"])):
         note = f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}"
-        model.search_ = model.search_.with_note(note)
+        model.search_ = model.search_.with_notes(note)
     flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
     if model.search_.order != model.expansion_.kernel.order or (flat and len(model.expansion_.offset) > 1):
         raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")

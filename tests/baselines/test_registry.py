@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import salsa.baselines
 from salsa.baselines import BASELINES, make_baseline
 from salsa.baselines.rbf import RBFInterpolationRegressor
-from salsa.baselines.registry import RIVALS, find_rival
+from salsa.baselines.registry import ALIASES, RIVALS, find_rival
 
 SLOW = ("ebm", "gpgam", "catboost", "random-forest", "hist-gbrt", "lightgbm", "xgboost", "gbrt", "svr-eps", "svr-nu")
 
@@ -81,6 +81,7 @@ def test_the_grid_is_searched_by_five_shuffled_folds():
 
 def test_names_are_found_in_any_case_and_the_nearest_is_suggested():
     assert find_rival("KRR").name == "krr"
+    assert [find_rival(name).name for name in ALIASES] == list(ALIASES.values())
     with pytest.raises(ValueError, match="there is no method 'lightgmb': did you mean 'lightgbm'"):
         make_baseline("lightgmb")
     with pytest.raises(ValueError, match="there are krr, knn"):

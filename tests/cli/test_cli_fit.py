@@ -20,7 +20,7 @@ class TestFit:
         assert (code, err) == (0, "")
         best = salsa.load("m.salsa").search_.table.query("chosen").iloc[0]
         assert re.search(r"rows +60\n", out)
-        assert re.search(r"features +4, of which 4 are used\n", out)
+        assert re.search(r"features +4, 4 used\n", out)
         assert re.search(rf"R2 +{1 - best['cv_error']:.4f} \+/- {best['standard_error']:.4f} ", out)
         assert re.search(r"model +m.salsa\n", out)
         assert re.search(rf"\* {best['order']} ", out)

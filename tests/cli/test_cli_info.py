@@ -33,7 +33,7 @@ class TestInfo:
         code, out, err = call("info", "model.salsa")
         assert (code, err) == (0, "")
         assert re.search(rf"file +\d+\.?\d* kB, format version {VERSION}, by salsa \S+\n", out)
-        assert re.search(r"features +4, of which \d are used\n", out)
+        assert re.search(r"features +4, \d used\n", out)
         assert re.search(r"R2 +0\.\d{4} \+/- 0\.\d{4} in cross-validation\n", out)
         assert len(re.findall(r"^[abcd] +number +\S+ +\S+$", out, re.MULTILINE)) == 4
 
@@ -47,7 +47,7 @@ class TestInfo:
         assert kinds == {**numbers, "colour": ("category", 3), "size": ("ordered", 4)}
         assert summary["features"][1]["bandwidth"] is None
         assert (summary["r2"], len(summary["notes"])) == (None, 1)
-        assert re.search(r"colour +category of 3 levels +\S+ +-\n", call("info", "m.salsa")[1])
+        assert re.search(r"colour +category, levels: 3 +\S+ +-\n", call("info", "m.salsa")[1])
 
     def test_nothing_is_lost_on_a_narrow_terminal(self, call, folder, monkeypatch):
         table = make_mixed().rename(columns={"colour": "colour_of_the_front_door_in_summer"}).drop(columns="flag")

@@ -135,6 +135,20 @@ class TestPredict:
         pd.read_csv("new.csv").rename(columns={"a": "A"}).drop(columns="c").to_csv("few.csv", index=False)
         assert "has no column 'a' (did you mean 'A'?), 'c';" in refused("predict", "model.salsa", "few.csv")
 
+    def test_a_column_that_is_there_is_no_hint(self, refused, folder):
+        pd.read_csv("new.csv").drop(columns="c").rename(columns={"b": "c"}).to_csv("few.csv", index=False)
+        assert "has no column 'b'; its" in refused("predict", "model.salsa", "few.csv")
+
+    def test_features_that_are_not_used_may_be_absent(self, call, folder):
+        train = make_table()
+        SalsaRegressor(order=1, alpha=1, relevance=[1, 1, 0, 1]).fit(train[list("abcd")], train["y"]).save("m.salsa")
+        pd.read_csv("new.csv").drop(columns="c").to_csv("few.csv", index=False)
+        assert call("predict", "m.salsa", "few.csv") == call("predict", "m.salsa", "new.csv")
+
+    def test_semicolons(self, refused, folder):
+        Path("s.csv").write_text("a;b;c;d\n1;2;3;4\n")
+        assert "sep=';'" in refused("predict", "model.salsa", "s.csv")
+
     def test_wrong_number_of_unnamed_features(self, refused, folder):
         SalsaRegressor(order=1, alpha=1).fit(np.eye(3), np.arange(3)).save("bare.salsa")
         assert "needs its 3 columns alone" in refused("predict", "bare.salsa", "new.csv")
@@ -162,6 +176,67 @@ class TestPredict:
     @pytest.mark.parametrize("out", ["new.csv", "model.salsa"])
     def test_inputs_are_not_overwritten(self, refused, out):
         assert "it is also an input" in refused("predict", "model.salsa", "new.csv", "--out", out)
+
+
+class TestKeep:
+    @pytest.fixture
+    def named(self, folder):
+        """new.csv with identifiers that look like numbers."""
+        pd.read_csv("new.csv").assign(id=[f"0{i}" for i in range(25)]).to_csv("named.csv", index=False)
+
+    @pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
+    def test_columns_are_written_as_they_are(self, call, named, monkeypatch, out):
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        call("predict", "model.salsa", "named.csv", "--keep", "id", "--keep", "a", "--out", out)
+        table = pd.read_csv(out, dtype=str) if out == "p.csv" else pd.read_parquet(out).astype(str)
+        assert list(table) == ["id", "a", "prediction"]
+        assert list(table["id"]) == [f"0{i}" for i in range(25)]
+        expected = salsa.load("model.salsa").predict(pd.read_csv("new.csv"))
+        np.testing.assert_allclose(table["prediction"].astype(float), expected)
+
+    @pytest.mark.parametrize("source", ["odd.csv", "odd.parquet"])
+    @pytest.mark.parametrize("out", ["p.csv", "p.tsv.gz", "p.parquet"])
+    def test_odd_values_are_kept(self, call, folder, monkeypatch, source, out):
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        monkeypatch.setattr(writing, "GROUP_ROWS", 1)
+        texts = [None] * 8 + ["a,b", 'say "no"', "two\nlines", "tab\there"] + ["x"] * 13
+        numbers = pd.array([None] * 9 + list(range(16)), dtype="Int64")
+        odd = pd.read_csv("new.csv").assign(text=texts, number=numbers)
+        odd.to_csv(source, index=False) if source == "odd.csv" else odd.to_parquet(source)
+        assert call("predict", "model.salsa", source, "--keep", "text", "--keep", "number", "--out", out)[0] == 0
+        separator = "\t" if out == "p.tsv.gz" else ","
+        table = pd.read_parquet(out) if out == "p.parquet" else pd.read_csv(out, sep=separator)
+        assert [None if pd.isna(text) else text for text in table["text"]] == texts
+        np.testing.assert_array_equal(pd.to_numeric(table["number"]).astype("Int64").isna(), numbers.isna())
+        np.testing.assert_array_equal(pd.to_numeric(table["number"])[9:].astype(int), range(16))
+
+    def test_beside_columns_without_names(self, call, named):
+        train = make_table()
+        SalsaRegressor(order=1, alpha=1).fit(train[list("abcd")].to_numpy(), train["y"]).save("bare.salsa")
+        bare = pd.read_csv(io.StringIO(call("predict", "bare.salsa", "new.csv")[1]))
+        kept = pd.read_csv(io.StringIO(call("predict", "bare.salsa", "named.csv", "--keep", "id")[1]))
+        assert list(kept) == ["id", "prediction"]
+        np.testing.assert_array_equal(kept["prediction"], bare["prediction"])
+
+    def test_wrong_names(self, refused, named):
+        pd.read_csv("new.csv").assign(lower=1).to_csv("taken.csv", index=False)
+        assert "no column 'ID' (did you mean 'id'?)" in refused("predict", "model.salsa", "named.csv", "--keep", "ID")
+        taken = ("predict", "model.salsa", "taken.csv", "--keep", "lower", "--interval", "0.9", "--out", "p.csv")
+        assert "'lower': a column of predictions has this name" in refused(*taken)
+        assert "--out" in refused("predict", "model.salsa", "named.csv", "--keep", "id", "--json")
+
+
+def test_rows_far_outside_the_training_range_are_told_once(call, folder, monkeypatch):
+    new = pd.read_csv("new.csv")
+    new.loc[[3, 20], "b"], new.loc[7, "c"] = 9, -9
+    new.to_csv("far.csv", index=False)
+    monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+    code, _, err = call("predict", "model.salsa", "far.csv")
+    low, high = make_table()["c"].min(), make_table()["b"].max()
+    where = f"'b' above {high:.4g} in 2, 'c' below {low:.4g} in 1"
+    assert (code, err.count("\n")) == (0, 1)
+    assert f"far.csv: 3 of 25 rows lie far outside the range of the training data ({where})" in err
+    assert call("predict", "model.salsa", "new.csv")[2] == ""
 
 
 class TestIntervals:

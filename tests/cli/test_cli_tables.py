@@ -42,7 +42,7 @@ class TestColumns:
     def test_real_command(self, mixed):
         fitted = shell("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--category", "flag")
         assert (fitted.returncode, fitted.stderr) == (0, b"")
-        assert re.search(rb"features +4, of which 4 are used and 3 are categories\nmissing +1.88 % of", fitted.stdout)
+        assert re.search(rb"features +4, 4 used; 3 categories\nmissing +1.88 % of", fitted.stdout)
         predicted = shell("predict", "mixed.salsa", "-", "--interval", "0.5", input=Path("mixed.csv").read_bytes())
         assert (predicted.returncode, predicted.stderr) == (0, b"")
         assert pd.read_csv(io.BytesIO(predicted.stdout)).shape == (80, 3)
@@ -53,6 +53,15 @@ class TestColumns:
         assert summary["missing"] == (1 + 2 + 3) / 320
         plain = json.loads(call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1", "--json")[1])
         assert (plain["categorical"], plain["missing"]) == ([], 0.0)
+
+    def test_codes_with_zeros_in_front_are_noted(self, call, folder):
+        codes = [f"{i:02}" for i in range(80)]
+        table = make_mixed().assign(zip=codes, area=["01", "x"] * 40, none=None, price=[f"0.{code}" for code in codes])
+        note = "column 'zip' has zeros in front, like a code: --category 'zip' if it is one"
+        out = self.fit(call, table)[1]
+        assert re.findall("note +(column.*)", out) == ["column 'none' has no values and is ignored", note]
+        assert note not in self.fit(call, table, "--category", "zip")[1]
+        assert note not in call("fit", "-", *FIT_MIXED, stdin=Path("t.csv").read_bytes())[1]
 
     def test_columns_without_values_are_ignored(self, call, folder):
         table = make_mixed().assign(void="", other="NA")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -182,8 +183,14 @@ class TestErrors:
     def test_one_line(self, refused, never_runs, options, message):
         assert message in refused("compare", "train.csv", *options.split())
 
-    def test_unknown_methods_are_told_of_before_a_table_is_read(self, refused):
-        assert "there is no method 'magic'" in refused("compare", "absent.csv", "--target", "y", "--methods", "magic")
+    def test_unknown_methods_are_told_of_before_a_table_is_read(self, refused, folder):
+        Path("empty.csv").touch()
+        assert "there is no method 'magic'" in refused("compare", "empty.csv", "--target", "y", "--methods", "magic")
+
+    def test_missing_packages_are_told_of_before_the_first_fit(self, call, folder, monkeypatch):
+        monkeypatch.setitem(RIVALS, "lightgbm", replace(RIVALS["lightgbm"], package="no-such-package"))
+        err = call("compare", "train.csv", "--target", "y", "--methods", "ridge,lgbm", "--cv", "2")[2]
+        assert err.startswith("salsa: lightgbm needs the package no-such-package, which is not installed: pip install")
 
 
 class TestShell:

@@ -297,7 +297,7 @@ class TestReport:
         shown = int(re.search(r"note +the report looks at (\d+) of the 500 rows\n", out)[1])
         assert 30 < shown <= 60
         page = Path("r.html").read_text(encoding="utf-8")
-        assert f"None of the given rows is new: all {shown} are in the training table" in page
+        assert f"This page was given no new rows: all {shown} are in the training table" in page
         assert "A model of y" in page
 
     def test_all_rows_where_there_are_few(self, call, folder, chunked):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from salsa.baselines import classic, modern
@@ -83,6 +84,7 @@ _TABLE = (
     Rival("salsa-paper", "SALSA as the paper describes it", modern.salsa_paper, in_paper="SALSA", ours=True),
 )
 RIVALS: dict[str, Rival] = {rival.name: rival for rival in _TABLE}
+ALIASES = {"rf": "random-forest", "hgb": "hist-gbrt", "lgbm": "lightgbm", "xgb": "xgboost"}
 BASELINES: tuple[str, ...] = tuple(rival.name for rival in _TABLE if not rival.ours)
 
 
@@ -101,11 +103,19 @@ def make_baseline(name: str) -> Any:
     return estimator if rival.grid is None else tuned(estimator, rival.grid)
 
 
+def lacks_package(rival: Rival) -> bool:
+    """Whether the package that it needs is not installed; nothing is imported."""
+    try:
+        return bool(rival.package) and not distribution(rival.package)
+    except PackageNotFoundError:
+        return True
+
+
 def find_rival(name: str) -> Rival:
-    """The row of that name, in letters of any case."""
+    """The row of that name, or of a usual short one, in letters of any case."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a method is a text such as 'ridge', not {type(name).__name__}")
-    if (found := RIVALS.get(name.lower())) is not None:
+    if (found := RIVALS.get(ALIASES.get(name.lower(), name.lower()))) is not None:
         return found
     close = get_close_matches(name.lower(), RIVALS, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""

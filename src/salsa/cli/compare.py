@@ -1,7 +1,7 @@
 """salsa compare: which method predicts a table best."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,7 +67,7 @@ def compare(
     if plot is not None:
         _check_plot(plot, data)
     table = whole_table(data, Roles(target, None, drop or (), category or ()))
-    for note in table.notes:
+    for note in (*table.notes, *_lacking(chosen or ())):
         print(f"salsa: {note}", file=sys.stderr)
     with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
         comparison = compared(table.X, table.y, chosen, cv, time_limit=limit, n_jobs=jobs, random_state=seed)
@@ -85,6 +85,16 @@ def _chosen(text: str) -> list[str]:
     many = {ALL: list(RIVALS), PAPER: [name for name, rival in RIVALS.items() if rival.in_paper]}
     names = [name.strip() for name in text.split(",")]
     return [found for name in names for found in many.get(name.lower()) or [find_rival(name).name]]
+
+
+def _lacking(names: Sequence[str]) -> Iterator[str]:
+    """A line for every method whose package is not there: better before the work than after it."""
+    from salsa.baselines.registry import RIVALS, lacks_package
+
+    for rival in map(RIVALS.__getitem__, names):
+        if lacks_package(rival):
+            advice = "pip install 'salsa-learn[rivals]'"
+            yield f"{rival.name} needs the package {rival.package}, which is not installed: {advice}"
 
 
 def _check_plot(path: Path, data: str) -> None:

@@ -83,5 +83,5 @@ def _compare(train: Path, test: Path, predicted: Path) -> dict[str, float]:
 def _print_demo(summary: dict[str, Any]) -> None:
     print_fit(summary)
     print_importance(summary["importance"])
-    print_table(("R2 on test rows", "method"), [(f"{r2:.3f}", name) for name, r2 in summary["test_r2"].items()])
-    print(f"\nFiles are in {summary['folder']}; start with report.html.")
+    print_table(("method", "R2 on test rows"), [(name, f"{r2:.3f}") for name, r2 in summary["test_r2"].items()])
+    print(f"\nFiles are in {summary['folder']}; start with report.html. train.csv and test.csv are halves of data.csv.")

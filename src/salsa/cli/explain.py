@@ -8,7 +8,7 @@ import typer
 
 from salsa.cli.completion import complete_column, complete_features
 from salsa.cli.inputs import read_features
-from salsa.cli.options import AsJson, Model
+from salsa.cli.options import AsJson, Model, check_readable
 from salsa.cli.report import write_html
 from salsa.cli.show import print_fields, print_table, progress, show
 
@@ -23,7 +23,10 @@ MOST_POINTS = (11, 5, 3)  # of one feature, of each of two, of each of more
 def explain(
     model: Model,
     data: Annotated[
-        str | None, typer.Argument(metavar="DATA", help="Table whose rows to explain, in a file as for salsa predict.")
+        str | None,
+        typer.Argument(
+            metavar="DATA", callback=check_readable, help="Table whose rows to explain, in a file as for salsa predict."
+        ),
     ] = None,
     target: Annotated[
         str | None,
@@ -205,7 +208,8 @@ def _print_effect(effect: dict[str, Any]) -> None:
 
 
 def _print_row(explained: dict[str, Any]) -> None:
-    largest, others = explained["contributions"][:MOST], explained["contributions"][MOST:]
+    used = [c for c in explained["contributions"] if c["contribution"]]
+    largest, others = used[:MOST], used[MOST:]
     rows = [
         ("mean prediction", "", f"{explained['base_value']:.6g}"),
         *((c["feature"], _text(c["value"]), f"{c['contribution']:+.6g}") for c in largest),

@@ -203,11 +203,10 @@ def print_fit(summary: dict[str, Any]) -> None:
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    used = sum(value > 0 for value in summary["relevance"])
-    count = len(summary["categorical"])
-    categories = "" if count == 0 else " and 1 is a category" if count == 1 else f" and {count} are categories"
+    used, count = sum(value > 0 for value in summary["relevance"]), len(summary["categorical"])
+    categories = f"; {count} {'category' if count == 1 else 'categories'}" if count else ""
     yield "rows", summary["rows"]
-    yield "features", f"{len(summary['features'])}, of which {used} are used{categories}"
+    yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
     yield "order", summary["order"]
@@ -232,10 +231,11 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
         for row in orders
     ]
     print_table(("order", "alpha", "R2", "+/-", "degrees of freedom", "seconds"), rows)
+    print("* chosen")
 
 
 def _print_race(race: list[dict[str, Any]]) -> None:
-    """The kernels that competed, by R2 on rows that they had not learned from; a star where one won."""
+    """The kernels that competed, by R2 on rows that they had not learned from."""
     rows = [
         (
             f"{'*' if row['won'] else ' '} {row['kernel']}",
@@ -246,6 +246,7 @@ def _print_race(race: list[dict[str, Any]]) -> None:
         for row in sorted(race, key=lambda row: row["error"])
     ]
     print_table(("kernel", "order", "held-out R2", "+/-"), rows)
+    print("* kept")
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequence[str], example: str) -> Any:

@@ -76,7 +76,7 @@ def _print_info(summary: dict[str, Any]) -> None:
     rows = [
         (
             feature["name"],
-            feature["kind"] if feature["levels"] is None else f"{feature['kind']} of {feature['levels']} levels",
+            feature["kind"] if feature["levels"] is None else f"{feature['kind']}, levels: {feature['levels']}",
             f"{feature['relevance']:.4g}",
             "-" if feature["bandwidth"] is None else f"{feature['bandwidth']:.4g}",
         )
@@ -95,7 +95,7 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     if summary["outputs"] > 1:
         yield "outputs", summary["outputs"]
     used = sum(feature["relevance"] > 0 for feature in summary["features"])
-    yield "features", f"{len(summary['features'])}, of which {used} are used"
+    yield "features", f"{len(summary['features'])}, {used} used"
     yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
     yield "alpha", f"{summary['alpha']:.4g}"
     yield "kernel", summary["kernel"]

@@ -1,36 +1,48 @@
 """The rows of a table in a file as a model needs them."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from salsa.ranges import Beyond
     from salsa.regressor import SalsaRegressor
     from salsa.tables.checking import Unseen
 
+UNSEEN = " has values not seen in training, which count as missing: {}"
 
-def model_features(model: "SalsaRegressor", data: str, most: int | None) -> Iterator[Any]:
-    """The features of the model, in chunks of at most so many rows (None: whole).
 
-    In the end, one line on standard error tells of the categories that were not seen in training.
+def model_features(
+    model: "SalsaRegressor", data: str, most: int | None, keep: Sequence[str] = ()
+) -> Iterator[tuple[Any, "pd.DataFrame"]]:
+    """The features of the model, in chunks of at most so many rows (None: whole), and the columns to keep.
+
+    In the end, a line on standard error tells of categories that were not seen in training, another of rows far
+    outside its range.
     """
-    from salsa.tables.checking import Unseen
+    from salsa.ranges import Beyond
+    from salsa.tables.checking import Unseen, require_columns
     from salsa.tables.reading import read_chunks
 
-    unseen = Unseen()
+    unseen, beyond = Unseen(), Beyond(model.expansion_, model.columns_.names)
     names = list(getattr(model, "feature_names_in_", ()))
-    for table in read_chunks(data, most, text_columns(model), names):
-        yield features_of(model, table, data, unseen)
-    tell_unseen(unseen, data)
+    for table in read_chunks(data, most, text_columns(model, keep), [*names, *keep] if names else ()):
+        require_columns(table, keep, data)
+        X = features_of(model, table if names else table.drop(columns=list(keep)), data, unseen)
+        beyond.add(model.columns_.encode(X))
+        yield X, table[list(keep)]
+    tell(unseen, UNSEEN, data)
+    tell(beyond, ": {}", data)
 
 
-def text_columns(model: "SalsaRegressor") -> list[str] | type[str]:
-    """The categories, whose values must not be guessed to be numbers; all columns where they have no names."""
+def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
+    """Categories and what is only kept, whose values must not be guessed to be numbers; all columns without names."""
     columns = model.columns_
     categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
-    return categories if hasattr(model, "feature_names_in_") or not categories else str
+    others = [name for name in keep if name not in columns.names]
+    return [*categories, *others] if hasattr(model, "feature_names_in_") or not categories else str
 
 
 def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:
@@ -41,7 +53,9 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
     levels = model.columns_.levels
     if hasattr(model, "feature_names_in_"):
         names = model.feature_names_in_.tolist()
-        require_columns(table, names, data)
+        unused = [name for name, a in zip(names, model.relevance_, strict=True) if a == 0 and name not in table]
+        require_columns(table, [name for name in names if name not in unused], data)
+        table = table.assign(**dict.fromkeys(unused))  # missing
         return known_features(table, dict(zip(names, levels, strict=True)), data, unseen)
     if table.shape[1] != model.n_features_in_:
         needed = f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
@@ -49,12 +63,12 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
     return known_features(table, dict(zip(table.columns, levels, strict=True)), data, unseen).to_numpy()
 
 
-def tell_unseen(unseen: "Unseen", data: str) -> None:
+def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
+    """A line on standard error of what was found in a table, if anything was."""
     from salsa.tables.reading import title
 
-    if report := str(unseen):
-        problem = "values not seen in training, which count as missing"
-        print(f"salsa: {title(data)} has {problem}: {report}", file=sys.stderr)
+    if text := str(found):
+        print(f"salsa: {title(data)}{words.format(text)}", file=sys.stderr)
 
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
@@ -69,5 +83,5 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tup
         table = table.drop(columns=target)
     unseen = Unseen()
     X = features_of(model, table, data, unseen)
-    tell_unseen(unseen, data)
+    tell(unseen, UNSEEN, data)
     return X, y

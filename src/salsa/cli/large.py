@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from salsa.cli.show import progress
-from salsa.cli.training import Roles, feature_names, with_values
+from salsa.cli.training import Roles, code_notes, feature_names, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -85,6 +85,7 @@ def large_table(data: str, roles: Roles) -> LargeTable:
             census.add(chunk)
     features, notes = with_values(names, census.empty, roles, data)
     census.check()
+    notes += code_notes(set(features) - {*types.text, *roles.category}, data)
     return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes)
 
 

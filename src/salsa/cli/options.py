@@ -1,15 +1,31 @@
 """Arguments and options that several commands have."""
 
+import os
 from typing import Annotated
 
 import typer
 
 from salsa.cli.completion import complete_column
 
+
+def check_readable(path: str | None) -> str | None:
+    """Told at once, not after imports and other files; - is standard input."""
+    if path not in (None, "-"):
+        os.stat(path)
+    return path
+
+
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="CSV or TSV file (or .gz), .parquet or .feather; - for CSV from a pipe.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        callback=check_readable,
+        help="CSV or TSV file (or .gz), .parquet or .feather; - for CSV from a pipe.",
+    ),
 ]
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Model file that salsa fit wrote.")]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", callback=check_readable, help="Model file that salsa fit wrote.")
+]
 Drop = Annotated[
     list[str] | None,
     typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to leave out; may be repeated."),

@@ -4,13 +4,14 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.completion import complete_column
 from salsa.cli.inputs import model_features
 from salsa.cli.options import AsJson, Data, Model
 from salsa.cli.show import progress, show
@@ -52,48 +53,71 @@ def predict(
             help="Add columns lower and upper, between which a new value is with this probability, such as 0.9.",
         ),
     ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            autocompletion=complete_column,
+            help="Column of DATA to write beside the predictions, such as an identifier; may be repeated.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the target for every row of a table.
 
     Columns are found by their names: their order does not matter, others are ignored. Files may be larger than memory.
 
-    Values of categories that the model has not seen count as missing.
+    Values of categories that the model has not seen count as missing. Columns that it does not use may be absent.
 
-    Example: [bold]salsa predict houses.salsa new.csv --out prices.csv[/bold]
+    Example: [bold]salsa predict houses.salsa new.csv --keep id --out prices.csv[/bold]
     """
+    kept = list(dict.fromkeys(keep or ()))
     if out is not None:
-        show(predict_file(model, data, out, interval), _print_written, as_json)
+        show(predict_file(model, data, out, interval, kept), _print_written, as_json)
         return
+    if as_json and kept:
+        raise ValueError("--keep with --json needs a table to write to: --out FILE")
     from salsa import load
     from salsa.tables.writing import write_text
 
-    chunks = predictions(load(model), data, interval)
+    chunks = predictions(load(model), data, interval, kept)
     if as_json:
         _write_json(chunks, sys.stdout)
     else:
         write_text(chunks, sys.stdout)
 
 
-def predict_file(model: str, data: str, out: Path, interval: float | None = None) -> dict[str, Any]:
+def predict_file(
+    model: str, data: str, out: Path, interval: float | None = None, keep: Sequence[str] = ()
+) -> dict[str, Any]:
     """Predict chunk by chunk into a file; what there is to tell."""
     from salsa import load
     from salsa.tables.writing import check_output, write_table
 
     check_output(out, data, model)
     with progress("Predicting") as say:
-        rows = write_table(_told(predictions(load(model), data, interval), say), out)
+        rows = write_table(_told(predictions(load(model), data, interval, keep), say), out)
     return {"rows": rows, "out": str(out)}
 
 
-def predictions(model: "SalsaRegressor", data: str, interval: float | None) -> Iterator["pd.DataFrame"]:
+def predictions(
+    model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
+) -> Iterator["pd.DataFrame"]:
     """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered for several outputs."""
-    for X in model_features(model, data, chunk_rows(model, interval)):
+    for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
         chunk = _numbered("prediction", model.predict(X))
         if interval is not None:
             ends = model.predict_interval(X, interval)
             chunk = chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
-        yield chunk
+        yield _beside(kept, chunk)
+
+
+def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
+    """What is kept, and then what is new."""
+    if taken := [name for name in kept if name in chunk]:
+        raise ValueError(f"--keep {taken[0]!r}: a column of predictions has this name; rename it in the table")
+    texts = [name for name in kept if kept[name].dtype == object]  # of which a chunk may have none
+    return kept.astype(dict.fromkeys(texts, "string")).reset_index(drop=True).join(chunk)
 
 
 def chunk_rows(model: "SalsaRegressor", interval: float | None) -> int:

@@ -84,7 +84,8 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
     names, notes = with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
     weight = None if roles.weights is None else numeric(table, roles.weights, data)
-    return WholeTable(features(table, names, roles.category, data), y, weight, notes)
+    X = features(table, names, roles.category, data)
+    return WholeTable(X, y, weight, [*notes, *code_notes(set(map(str, X.select_dtypes("number"))), data)])
 
 
 def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
@@ -110,6 +111,14 @@ def with_values(names: list[str], empty: Collection[str], roles: Roles, data: st
         raise ValueError(f"{title(data)} has no column left to predict {roles.target!r} from{ignored}")
     notes = [f"column {name!r} has no values and is ignored" for name in empty]
     return [name for name in names if name not in empty], notes
+
+
+def code_notes(numbers: Collection[str], data: str) -> list[str]:
+    """On columns of numbers that look like codes."""
+    from salsa.tables.reading import columns_with_leading_zeros
+
+    codes = [name for name in columns_with_leading_zeros(data) if name in numbers]
+    return [f"column {name!r} has zeros in front, like a code: --category {name!r} if it is one" for name in codes]
 
 
 def _check_roles(*roles: Collection[str]) -> None:

@@ -41,6 +41,7 @@ METHOD = (
     " the model is right; they are not causes.",
     "Leave-one-out predictions use the kernel and penalty that all rows chose. Bands are standard deviations of the"
     " Gaussian process whose mean the model is. This page loads nothing and sends nothing.",
+    "It holds rows of the training table, from which it draws and predicts: share it as you would share the table.",
 )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache, partial
@@ -12,12 +10,12 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 from sklearn.svm import SVR
-from threadpoolctl import threadpool_limits
 
 from salsa.baselines.apart import OK, failure
 from salsa.baselines.registry import RIVALS, make_baseline
-from salsa.paper.datasets import DATASETS, Dataset, load_dataset
+from salsa.paper.datasets import DATASETS, load_dataset
 from salsa.paper.ledger import Ledger
+from salsa.paper.measuring import fit_and_predict
 from salsa.paper.protocol import AuthorsProtocol
 from salsa.paper.published import published
 from salsa.paper.workers import run_apart
@@ -152,27 +150,14 @@ def blank(trial: Trial, status: str = OK) -> Result:
 
 
 def measure(trial: Trial, *, start_clock: Callable[[], None] = lambda: None) -> Result:
-    """Fit and predict on one thread; an error becomes the status. The clock starts when all packages are imported."""
+    """Fit and predict; an error becomes the status."""
     data = load_dataset(trial.dataset, trial.protocol, noise_seed=trial.seed)
     try:
-        with warnings.catch_warnings(), threadpool_limits(1):
-            warnings.simplefilter("ignore")
-            model = METHODS[trial.method]()
-            start_clock()
-            return _fitted(trial, model, data)
+        model, mse, seconds, wall = fit_and_predict(METHODS[trial.method], data, start_clock)
     except Exception as error:  # whatever goes wrong in a method must not stop the others
         return blank(trial, failure(error))
-
-
-def _fitted(trial: Trial, model: Any, data: Dataset) -> Result:
-    cpu, wall = time.process_time(), time.perf_counter()
-    model.fit(data.X_train, data.y_train)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    mse = float(np.mean((model.predict(data.X_test) - data.y_test) ** 2))
-    if not np.isfinite(mse):
-        raise ValueError(f"the mean squared error is {mse}")
     order = int(model.order_) if trial.method in OURS else None
-    return blank(trial)._replace(mse=mse, order=order, seconds=cpu, wall_seconds=wall)
+    return blank(trial)._replace(mse=mse, order=order, seconds=seconds, wall_seconds=wall)
 
 
 def as_rows(results: Iterable[Result]) -> list[Row]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 import time
-import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from salsa.baselines.apart import OK, failure
 from salsa.baselines.registry import find_rival, make_baseline
 from salsa.paper.functions import Sample
+from salsa.paper.measuring import fit_and_predict
 from salsa.regressor import SalsaRegressor
 
 Draw = Callable[[int, int], Sample]  # the rows of n and trial
@@ -67,23 +67,12 @@ def fixed_order(method: str) -> int | None:
 
 
 def measure(job: Job, draw: Draw, *, start_clock: Callable[[], None] = lambda: None) -> Row:
-    """Fit the rows of ``draw(n, trial)`` on one thread and predict its test rows; an error becomes the status.
-
-    `start_clock` is called when all that is left is to fit and predict.
-    """
+    """Fit the rows of ``draw(n, trial)`` and predict its test rows; an error becomes the status."""
     begin = time.process_time()
     try:
-        model, sample = make(job.method), draw(job.n, job.trial)
-        with threadpool_limits(1), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            start_clock()
-            begin = time.process_time()
-            model.fit(sample.X_train, sample.y_train)
-            seconds = time.process_time() - begin
-            prediction = np.asarray(model.predict(sample.X_test)).ravel()
-        if not np.isfinite(prediction).all():
-            raise ValueError(f"{np.sum(~np.isfinite(prediction))} of {len(prediction)} predictions are not finite")
+        sample = draw(job.n, job.trial)
+        model, mse, seconds, _ = fit_and_predict(partial(make, job.method), sample, start_clock)
     except Exception as error:  # whatever goes wrong in a method must not stop the others
         return Row(*job, None, None, None, time.process_time() - begin, failure(error))
-    mse, order = float(np.mean((prediction - sample.y_test) ** 2)), getattr(model, "order_", None)
+    order = getattr(model, "order_", None)
     return Row(*job, mse, float(np.var(sample.y_test)), None if order is None else int(order), seconds, OK)

@@ -29,7 +29,8 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
     """ValueError that lists the names the table does not have, each with the nearest that it has."""
     missing = [name for name in names if name not in table.columns]
     if missing:
-        listed = ", ".join(repr(name) + _nearest(name, list(table.columns)) for name in missing)
+        others = [name for name in table.columns if name not in names]
+        listed = ", ".join(repr(name) + _nearest(name, others) for name in missing)
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
@@ -178,5 +179,8 @@ def _nearest(name: str, names: list[str]) -> str:
 
 def _describe(names: list[str], most: int = 8) -> str:
     if len(names) == 1:
-        return f"its only column is {names[0]!r}: commas separate columns, tabs in files named .tsv"
+        advice = "commas separate columns, tabs in files named .tsv"
+        if ";" in names[0]:
+            advice += "; for semicolons, pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False)"
+        return f"its only column is {names[0]!r}: {advice}"
     return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

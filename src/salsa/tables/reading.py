@@ -52,6 +52,15 @@ def read_chunks(
             yield piece
 
 
+def columns_with_leading_zeros(source: str) -> list[str]:
+    """Those that hold codes such as 01234 in the first rows, which are numbers to a reader of CSV; none of a pipe."""
+    if source == STDIN or format_of(source).is_arrow:
+        return []
+    head = next(read_chunks(source, FIRST_ROWS, str))
+    whole = (str(name) for name in head if head[name].dropna().str.fullmatch(r"\d+").all())
+    return [name for name in whole if head[name].str.fullmatch(r"0\d+").any()]
+
+
 def title(source: str) -> str:
     """The source as messages call it."""
     return "standard input" if source == STDIN else source

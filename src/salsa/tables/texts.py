@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from salsa.tables.messages import DROP, column_error, dates_error, shown_value
+from salsa.textrules import MISTAKE_PERCENT, are_dates, are_identifiers, are_mistakes, spell_numbers
 
-MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
-IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
 MOST_TEXTS = 100_000  # more different ones than this are names in any case; of a large table no more are remembered
-
-_DATE_TEXT = re.compile(
-    r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
-    r"|\d{4}[-/]\d{1,2}"  # 2026-01
-    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
-)
 
 
 class Texts:
@@ -32,7 +23,7 @@ class Texts:
 
     def add(self, column: pd.Series[Any]) -> None:
         present = column.notna().to_numpy()
-        is_number = np.isfinite(pd.to_numeric(column, errors="coerce").to_numpy(np.float64))
+        is_number = spell_numbers(column)
         self._values += int(present.sum())
         self._numbers += int(is_number.sum())
         if not self._other and (other := present & ~is_number).any():
@@ -47,24 +38,20 @@ class Texts:
         self._check_identifiers(source)
 
     def _check_mistakes(self, source: str) -> None:
-        """Text in a column of numbers is more likely a slip of the pen than a category."""
         values, numbers = self._values, self._numbers
-        if MISTAKE_PERCENT * values <= 100 * numbers < 100 * values:
+        if are_mistakes(values, numbers):
             problem = f"has {self._other}, but {numbers} of its {values} values are numbers"
             rule = f"from {MISTAKE_PERCENT} % on that counts as a mistake"
             advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
             raise column_error(self._name, source, f"{problem} ({rule})", advice)
 
     def _check_dates(self, source: str) -> None:
-        if not all(map(_DATE_TEXT.fullmatch, self._distinct)):
-            return
-        dates = pd.to_datetime(list(self._distinct), errors="coerce", format="mixed", utc=True)
-        if pd.Series(dates).notna().all():
+        if are_dates(self._distinct):
             raise dates_error(self._name, source, DROP)
 
     def _check_identifiers(self, source: str) -> None:
         rows, distinct = self._values, len(self._distinct)
-        if distinct > MOST_TEXTS or (rows > IDENTIFIER_ROWS and 2 * distinct > rows):
+        if distinct > MOST_TEXTS or are_identifiers(rows, distinct):
             count = f"more than {MOST_TEXTS}" if distinct > MOST_TEXTS else f"{distinct}"
             problem = f"has {count} different texts in {rows} rows, like names or identifiers"
             raise column_error(self._name, source, problem, f"{DROP}, --category {{0!r}} takes them as categories")

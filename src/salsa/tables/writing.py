@@ -1,4 +1,4 @@
-"""Tables of numbers into files and pipes, chunk by chunk; a file takes its name when it is complete."""
+"""Tables into files and pipes, chunk by chunk; a file takes its name when it is complete."""
 
 from __future__ import annotations
 
@@ -71,8 +71,23 @@ def _open_text(path: Path, format: Format) -> IO[str]:
 
 def _lines(chunk: pd.DataFrame, separator: str) -> str:
     """The rows as text, every number with the fewest digits that give it back."""
-    columns = [_texts(chunk[name].to_numpy(np.float64)) for name in chunk]
+    columns = [_cells(chunk[name], separator) for name in chunk]
     return "\n".join(map(separator.join, zip(*columns, strict=True))) + "\n"
+
+
+def _cells(column: pd.Series[Any], separator: str) -> list[str]:
+    """Missing values are empty, text has quotes where it needs them."""
+    if column.dtype != np.float64:
+        present = zip(column.tolist(), column.notna(), strict=True)
+        return [_quoted(str(value), separator) if is_there else "" for value, is_there in present]
+    texts = _texts(column.to_numpy())
+    for i in np.flatnonzero(column.isna()):
+        texts[i] = ""
+    return texts
+
+
+def _quoted(text: str, separator: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in (separator, '"', "\n", "\r")) else text
 
 
 def _texts(values: NDArray[np.float64]) -> list[str]:
@@ -97,8 +112,9 @@ def _write_arrow(chunks: Iterator[pd.DataFrame], file: IO[bytes], format: Format
         for chunk in _grouped(chunks):
             table = pa.Table.from_pandas(chunk, preserve_index=False)
             if writer is None:
-                writer = stack.enter_context(_arrow_writer(file, table.schema, format))
-            writer.write_table(table)
+                schema = table.schema
+                writer = stack.enter_context(_arrow_writer(file, schema, format))
+            writer.write_table(table.cast(schema))  # whole numbers with missing ones come as float64
             rows += len(chunk)
     return rows
 

@@ -65,7 +65,7 @@ class Evidence(NamedTuple):
             [] if self.reason is None else [f"Nothing is said of the training rows by leave-one-out: {self.reason}."]
         )
         if self.known and self.new is None:
-            notes.append(f"None of the given rows is new: all {self.known:,} are in the training table.")
+            notes.append(f"This page was given no new rows: all {self.known:,} are in the training table.")
         elif self.known:
             notes.append(f"Left out here, because the training table has them: {count(self.known, 'given row')}.")
         if self.new is not None and self.anchored:

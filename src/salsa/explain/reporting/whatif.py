@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from salsa.columns import Level
 from salsa.explain.background import Subject
 from salsa.explain.reporting.quality import Given
 from salsa.explain.reporting.words import base64
-from salsa.kernels import Distribution, unit_rule
+from salsa.kernels import Distribution, Floats, unit_rule
 
 MODEL_NUMBERS = 60_000  # anchors times used features, up to which the page can predict
 EXAMPLES = 5
@@ -63,10 +65,17 @@ def _control(subject: Subject, j: int) -> dict[str, Any]:
         "low": low,
         "high": high,
         "whole": bool((observed % 1 == 0).all()),
-        "levels": None if levels is None else [str(level) for level in levels],
+        "levels": _choices(levels, observed),
         "missing": len(observed) < len(points),
         "fixed": len(points) < 2,
     }
+
+
+def _choices(levels: Sequence[Level] | None, observed: Floats) -> list[str] | None:
+    """What a reader may choose from; None for numbers, unless they are 0 and 1, as truth values are."""
+    if levels is None:
+        return ["0", "1"] if np.array_equal(observed, [0, 1]) else None
+    return [str(level) for level in levels]
 
 
 def _examples(subject: Subject, active: list[int], given: Given, output: int) -> list[dict[str, Any]]:
@@ -74,7 +83,7 @@ def _examples(subject: Subject, active: list[int], given: Given, output: int) ->
     typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
     if given.X is not None:
         rows = given.X[:EXAMPLES]
-        names = [f"row {i + 1} of the given table" for i in range(len(rows))]
+        names = [f"row {i + 1} of the table" for i in range(len(rows))]
     else:
         anchors = subject.expansion.anchors
         order = np.argsort(subject.expansion.predict(anchors)[:, output], kind="stable")

@@ -1,0 +1,59 @@
+"""Columns that are likely not to be what a fit takes them for: text that is no category, and columns without values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salsa.columns import Columns, Level
+from salsa.kernels import Floats
+from salsa.textrules import are_dates, are_identifiers, are_mistakes, spell_numbers
+
+
+class Counts(NamedTuple):
+    """Of each of the D columns of some rows; those of several blocks of rows add up."""
+
+    values: NDArray[np.int64]  # that are not missing (D,)
+    numbers: NDArray[np.int64]  # in columns of text (D,)
+    is_text: NDArray[np.bool_]  # text that nothing declares to be categories (D,)
+
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        return Counts(self.values + other.values, self.numbers + other.numbers, self.is_text | other.is_text)
+
+
+def count_values(columns: Columns, X: Floats, is_text: NDArray[np.bool_]) -> Counts:
+    """Of encoded rows (n, D)."""
+    numbers = np.zeros(X.shape[1], dtype=np.int64)
+    for j in np.flatnonzero(is_text):
+        levels = columns.levels[j] or ()
+        numbers[j] = np.isin(X[:, j], np.flatnonzero(spell_numbers(levels))).sum()
+    return Counts((~np.isnan(X)).sum(axis=0), numbers, is_text)
+
+
+def doubts(columns: Columns, counts: Counts) -> Iterator[str]:
+    """A sentence for every column of text that is likely not to hold categories."""
+    for j in np.flatnonzero(counts.is_text & (counts.values > 0)):
+        levels = columns.levels[j] or ()
+        if doubt := _doubt(levels, int(counts.values[j]), int(counts.numbers[j])):
+            problem = f"column {columns.names[j]!r} is text and counts as categories, but {doubt}"
+            yield f"{problem}; if they are categories, name it in categorical_features"
+
+
+def empty_columns(columns: Columns, counts: Counts) -> list[str]:
+    """A note for every column without values."""
+    return [f"column {columns.names[j]!r} has no values" for j in np.flatnonzero(counts.values == 0)]
+
+
+def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
+    """What else they are, and what to do; nothing where they may well be categories."""
+    if are_mistakes(values, numbers):
+        other = next(level for level, is_number in zip(levels, spell_numbers(levels), strict=True) if not is_number)
+        return f"{numbers} of its {values} values are numbers, {other!r} is not: correct it, or give NaN where missing"
+    if are_dates(levels):
+        return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
+    if are_identifiers(values, len(levels)):
+        return f"has {len(levels)} different texts in {values} rows, like names or identifiers: leave it out"
+    return ""
