@@ -42,7 +42,7 @@ def spilled_bytes(dask_worker) -> int:
 def main() -> None:
     n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000
     X, y = lazy(n, 0, (20,)), lazy(n, 1, ())
-    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": None}
+    options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         before = max(client.run(peak_megabytes).values())
         start = time.perf_counter()

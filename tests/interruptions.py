@@ -124,7 +124,7 @@ def on_a_cluster():
     from salsa.cluster import ClusterRows
     from salsa.distributed import DaskSalsaRegressor
 
-    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None)
+    client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0")
     model = DaskSalsaRegressor(client, **GIVEN, rank=200).fit(*table(50, D=3, seed=7))
     X, y = (da.from_array(part, chunks=(10_000, *part.shape[1:])) for part in table(200_000))
     return ClusterRows, "total", 0.3, using(model, lambda: model.fit(X, y))

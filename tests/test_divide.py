@@ -30,7 +30,7 @@ def by_joblib(function, parts):
 
 def by_dask(function, parts):
     distributed = pytest.importorskip("dask.distributed")
-    with distributed.Client(processes=False, n_workers=1, dashboard_address=None) as client:
+    with distributed.Client(processes=False, n_workers=1, dashboard_address=":0") as client:
         return client.gather(client.map(function, list(parts)))
 
 

@@ -53,7 +53,7 @@ class ClusterRows:
         return Piece(X, Y, weight)
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
-        shared = self.client.scatter(_Sum(function, add, fold, size, every), broadcast=True, hash=False)
+        shared = delayed(_Sum(function, add, fold, size, every), pure=False, traverse=False)  # outlives a worker
         parts = [
             delayed(_partition_sum)(shared, block, self.columns, start, pure=False)
             for block, start in zip(self.blocks, self.starts, strict=True)
