@@ -86,7 +86,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(BIN)/python $(SOURCES)
-	@echo "Compiling and installing salsa into $(VENV): about a minute ..."
+	@echo "Compiling and installing salsa into $(VENV): one to five minutes ..."
 	$(BIN)/pip install --quiet -e ".[cli,plots]"
 	touch $@
 

@@ -178,6 +178,7 @@ def naive_band(model, marginals, S):
     return np.sqrt(np.maximum(amplitude * covariance.diagonal(), 0.0))
 
 
+@pytest.mark.filterwarnings("ignore:.* far outside the range")
 class TestBackground:
     def test_another_table_with_weights(self):
         model, rng = equal(), np.random.default_rng(3)

@@ -87,9 +87,14 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", with_some(PAGES, lambda page: commands_of(page, "fence", "code_block")))
-def test_command_lines_are_understood(page):
+def test_command_lines_are_understood(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for arguments in commands_of(page, "fence", "code_block"):
         command, context, rest = resolve(arguments)
+        for name in rest:  # files must be there
+            if "." in name:
+                Path(name).parent.mkdir(exist_ok=True)
+                Path(name).touch()
         command.make_context(command.name, rest, parent=context)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from salsa import SalsaRegressor
 from salsa.columns import learn_table
-from salsa.doubts import count_values, doubts, empty_columns
+from salsa.doubts import count_values, doubts, empty_columns, target_notes
 from salsa.sources import RawBlock, survey
 
 ROWS = 60
@@ -18,6 +18,8 @@ NUMBERS = RNG.normal(size=ROWS)
 DIRTY = [*map(str, NUMBERS[:-1]), "n/k"]
 NAMES = [f"customer {i}" for i in range(ROWS)]
 DATES = [f"2026-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(ROWS)]
+AREAS = [f"{40 + i} m2" for i in range(ROWS)]
+PRICES = [f"$1,{i:03}.50" for i in range(ROWS)]
 CITIES = ["Rome", "Oslo", "Bern"] * (ROWS // 3)
 
 FRAMES = {
@@ -40,8 +42,10 @@ def found(table, categorical_features="from_dtype"):
         (DIRTY, "59 of its 60 values are numbers, 'n/k' is not"),
         (NAMES, "60 different texts in 60 rows"),
         (DATES, "holds dates or times"),
+        (AREAS, "numbers with a unit or separators, such as '40 m2'"),
+        (PRICES, "numbers with a unit or separators, such as '$1,000.50'"),
     ],
-    ids=["dirty", "names", "dates"],
+    ids=["dirty", "names", "dates", "areas", "prices"],
 )
 def test_text_that_is_likely_no_category_is_told_in_every_kind_of_table(frame, texts, says):
     (doubt,) = found(frame({"fine": NUMBERS, "odd": texts, "city": CITIES}))
@@ -71,6 +75,8 @@ def test_nothing_is_said_of_declared_categories(texts):
         [f"n{i % 30}" for i in range(ROWS)],  # every text twice
         NAMES[:50],  # few rows
         ["2026-01-31", "soon"] * 30,
+        ["5 mg", "10 mg", "20 mg"] * 20,  # few
+        [f"{i % 30}{'ab'[i % 2]}" for i in range(ROWS)],  # house numbers
         [None] * ROWS,
     ],
 )
@@ -86,6 +92,16 @@ def test_blocks_are_judged_together(size):
     assert list(doubts(seen.columns, seen.counts)) == found(table)
     assert len(found(table)) == 2
     assert empty_columns(seen.columns, seen.counts) == ["column 'none' has no values"]
+
+
+@pytest.mark.parametrize(
+    ("y", "note"),
+    [([5, 5, 5, 5], "constant"), ([0, 1, 1, 0], "two values"), ([0, 1, 2, 0], None), ([[0, 1], [1, 3], [0, 3]], "two")],
+)
+def test_targets_that_are_hardly_numbers_are_noted(y, note):
+    notes = target_notes(np.asarray(y, dtype=float).reshape(len(y), -1))
+    assert len(notes) == (note is not None)
+    assert all(note in found for found in notes)
 
 
 class TestFit:
@@ -106,6 +122,10 @@ class TestFit:
     def test_of_blocks_warns_and_notes(self):
         table = self.TABLE.assign(y=NUMBERS)
         self.check(lambda: self.MODEL.fit_blocks([table[:20], table[20:]], target="y"))
+
+    def test_notes_a_choice_of_two(self):
+        model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(NUMBERS[:, None], NUMBERS > 0)
+        assert any("two values" in note for note in model.search_.notes)
 
     def test_is_silent_where_the_column_is_named(self):
         with warnings.catch_warnings():

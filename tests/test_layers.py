@@ -25,7 +25,7 @@ ARROWS = {
     "columns": {"kernels", "archive", "warning"},
     "doubts": {"columns", "kernels", "textrules"},
     "expansion": {"kernels", "archive"},
-    "ranges": {"expansion", "kernels"},
+    "ranges": {"expansion", "kernels", "warning"},
     "solvers": {"expansion", "rows", "kernels"},
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
@@ -70,6 +70,7 @@ ARROWS = {
     },
     "explain": {
         *("columns", "expansion", "moments", "kernels", "blas", "memory", "files", "jsonable", "warning", "_version"),
+        "ranges",
     },
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }

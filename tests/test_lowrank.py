@@ -257,7 +257,9 @@ class TestRegressor:
 
     def test_too_few_rows_for_the_coverage(self):
         X, y, _ = simulated(20)
-        assert np.isinf(fitted(X, y, rank=10).predict_interval(X, 0.99)).all()
+        model = fitted(X, y, rank=10)
+        with pytest.warns(UserWarning, match="too few training rows for intervals of coverage 0.99"):
+            assert np.isinf(model.predict_interval(X, 0.99)).all()
 
     def test_weights_are_repeated_rows(self, monkeypatch):
         monkeypatch.setattr("salsa.large.LEFT_OF_ALPHA", 0.0)
@@ -299,7 +301,7 @@ class TestRegressor:
         model = fitted(X, y, rank=30, verbose=1)
         model.predict(simulated(2000, seed=1)[0])
         assert not recwarn.list
-        with pytest.warns(UserWarning, match="1 of 2 rows lie outside"):
+        with pytest.warns(UserWarning, match="1 of 2 rows lies far outside"):
             model.predict(np.vstack([X[0], X[0] + 3]))
 
     def test_outputs_units_and_levels(self):

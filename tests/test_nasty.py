@@ -169,6 +169,7 @@ def answers(model, table):
 SETTINGS = {"derandomize": True, "suppress_health_check": list(HealthCheck)}
 
 
+@pytest.mark.filterwarnings("ignore:.* far outside the range", "ignore:there are too few training rows")
 @pytest.mark.parametrize("interactions", ["up_to", "exact"])
 @pytest.mark.parametrize("relevance", RELEVANCES)
 @settings(max_examples=examples(350), **SETTINGS)
@@ -178,6 +179,7 @@ def test_small_tables(relevance, interactions, data):
     check(data.draw(models(table.X.shape[1], relevance, interactions)), table)
 
 
+@pytest.mark.filterwarnings("ignore:.* far outside the range", "ignore:there are too few training rows")
 @pytest.mark.parametrize("interactions", ["up_to", "exact"])
 @settings(max_examples=examples(25), **SETTINGS)
 @given(data=st.data())

@@ -72,6 +72,7 @@ def test_with_all_five_folds(name):
 
 
 @needs_data
+@pytest.mark.filterwarnings("ignore:.* far outside the range")
 def test_the_regressor_in_the_papers_setting_agrees_with_all_five_folds():
     """Same kernel, same rows in the folds; intercept and a finer, wider alpha grid move the error by less than 2 %."""
     data = load_dataset("forestfires")

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from salsa.columns import Columns, Level
 from salsa.kernels import Floats
-from salsa.textrules import are_dates, are_identifiers, are_mistakes, spell_numbers
+from salsa.textrules import are_dates, are_identifiers, are_mistakes, have_units, spell_numbers
 
 
 class Counts(NamedTuple):
@@ -47,6 +47,16 @@ def empty_columns(columns: Columns, counts: Counts) -> list[str]:
     return [f"column {columns.names[j]!r} has no values" for j in np.flatnonzero(counts.values == 0)]
 
 
+def target_notes(Y: Floats) -> list[str]:
+    """On targets (n, q) that are constant or a choice of two."""
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    if (low == high).all():
+        return ["the target is constant"]
+    if ((low == Y) | (high == Y)).all():
+        return ["the target has two values: predictions lie between and beyond them, and are no probabilities"]
+    return []
+
+
 def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
     """What else they are, and what to do; nothing where they may well be categories."""
     if are_mistakes(values, numbers):
@@ -54,6 +64,8 @@ def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
         return f"{numbers} of its {values} values are numbers, {other!r} is not: correct it, or give NaN where missing"
     if are_dates(levels):
         return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
+    if have_units(levels):
+        return f"looks like numbers with a unit or separators, such as {levels[0]!r}: leave only the number"
     if are_identifiers(values, len(levels)):
         return f"has {len(levels)} different texts in {values} rows, like names or identifiers: leave it out"
     return ""

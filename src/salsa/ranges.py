@@ -8,19 +8,27 @@ import numpy as np
 
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Floats
+from salsa.warning import warn_user
 
-SLACK = 0.05  # of the range: new rows of the same kind lie a little beyond its ends, too
+SLACK = 1.0  # of the range: new rows of the same kind lie a little beyond its ends, too
 MOST_NAMED = 3  # columns in a message
+
+
+def warn_beyond(expansion: KernelExpansion, names: Sequence[str], X: Floats) -> None:
+    """A warning that says how many of these encoded rows (n, D) are, if any."""
+    beyond = Beyond(expansion, names)
+    beyond.add(X)
+    if told := str(beyond):
+        warn_user(told)
 
 
 class Beyond:
     """Counts them, over all pieces of a table, in the features that the model uses."""
 
     def __init__(self, expansion: KernelExpansion, names: Sequence[str]) -> None:
-        columns = zip(expansion.anchors.T, expansion.background, strict=True)
-        seen = [np.append(x, marginal.points) for x, marginal in columns]
-        low, high = (np.array([bound(values) for values in seen]) for bound in (np.fmin.reduce, np.fmax.reduce))
-        slack = np.where(expansion.kernel.relevance > 0, SLACK * (high - low), np.inf)
+        low, high = _ends(expansion)
+        width = high - low
+        slack = np.where((expansion.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
         self._low, self._high = low, high
         self._limits = low - slack, high + slack
         self._names = names
@@ -50,3 +58,12 @@ class Beyond:
     def _where(self, j: int) -> list[str]:
         sides = ((self._below[j], "below", self._low[j]), (self._above[j], "above", self._high[j]))
         return [f"{self._names[j]!r} {side} {end:.4g} in {count}" for count, side, end in sides if count]
+
+
+def _ends(expansion: KernelExpansion) -> tuple[Floats, Floats]:
+    """The least and largest values (D,) of the training table, as far as the model remembers it."""
+    low, high = np.fmin.reduce(expansion.anchors, axis=0), np.fmax.reduce(expansion.anchors, axis=0)
+    if expansion.marginals is None:
+        return low, high
+    points = [marginal.points for marginal in expansion.marginals]
+    return np.fmin(low, [np.fmin.reduce(x) for x in points]), np.fmax(high, [np.fmax.reduce(x) for x in points])

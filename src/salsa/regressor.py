@@ -22,7 +22,7 @@ from salsa.blas import one_blas_thread
 from salsa.blockwise import Table, fold_numbers
 from salsa.columns import learn_table
 from salsa.cvplus import CVPlus
-from salsa.doubts import Counts, count_values, doubts, empty_columns
+from salsa.doubts import Counts, count_values, doubts, empty_columns, target_notes
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
@@ -33,7 +33,7 @@ from salsa.memory import memory_limit_bytes, require_memory, row_blocks
 from salsa.moments import power_of_two, weights_or_ones, written_out
 from salsa.planning import Fit, Plan, fit_exact, make_plan, penalty
 from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
-from salsa.ranges import Beyond
+from salsa.ranges import warn_beyond
 from salsa.rows import FoldOf, Piece, PieceRows, Rows, ShuffledFolds, array_rows
 from salsa.solvers import Fold, exact_bytes
 from salsa.sources import Source, Survey, pieces, reread, slices_of, survey
@@ -95,8 +95,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
     verbose : int, default=0
-        1 prints a line for every kernel and order tried to standard error, and lets predict warn of rows far outside
-        the range of the training data. scikit-learn's callbacks (1.9 and later) are
+        1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
         told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
@@ -174,7 +173,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             self.columns_.check_spans(rows[used])
             notes = self._doubts(count_values(self.columns_, rows, is_text))
             self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
-            self._note(notes)
+            self._note([*notes, *target_notes(y.reshape(len(y), -1)[used])])
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
@@ -317,8 +316,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """Lower and upper ends (n, 2), or (n, q, 2), of intervals that hold a new observation with this probability.
 
         Jackknife+ by exact leave-one-out, for which an exact fit needs the n x n kernel matrix of its rows; CV+ for a
-        low-rank fit. Scaled by the posterior standard deviation where that makes them shorter. Infinite ends where
-        the training rows are too few for the coverage.
+        low-rank fit. Scaled by the posterior standard deviation where that makes them shorter. Infinite ends, with a
+        warning, where the training rows are too few for the coverage. They hold for rows like those of the training
+        table, not far outside their range, of which a warning tells.
         """
         parameters.probability("coverage", coverage)
         X = self._encode(X)
@@ -329,6 +329,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             for rows, k in self._blocks(X)
         ]
         intervals = unit[:, None] * np.concatenate(parts)
+        if np.isinf(intervals).any():
+            warn_user(
+                f"there are too few training rows for intervals of coverage {coverage:g}: their ends are infinite"
+            )
         return intervals[:, 0] if self._flat else intervals
 
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
@@ -402,11 +406,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
             _check_n_features(self, X, reset=False)
         rows = self.columns_.encode(X)
-        if self.verbose:
-            beyond = Beyond(self.expansion_, self.columns_.names)
-            beyond.add(rows)
-            if told := str(beyond):
-                warn_user(told)
+        warn_beyond(self.expansion_, self.columns_.names, rows)
         return rows
 
     def _problem(self, X: Floats, Y: Floats, weight: Floats | None, total: float | None = None) -> Problem:

@@ -11,12 +11,18 @@ import pandas as pd
 from numpy.typing import NDArray
 
 MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
+FEW_LEVELS = 10  # no more numbers with a unit than this may well be categories
 IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
 
 _DATE_TEXT = re.compile(
     r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
     r"|\d{4}[-/]\d{1,2}"  # 2026-01
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
+)
+_NUMBER_WITH_UNIT = re.compile(
+    r"(?P<before>[$€£¥]?)\s?[-+]?"
+    r"(?:\d{1,3}(?:[,']\d{3})+|\d+)(?:[.,]\d+)?"  # 517, 1,234.5, 1'234
+    r"\s?(?P<after>%|[A-Za-z°µ]{0,4}[23²³]?)"
 )
 
 
@@ -35,6 +41,14 @@ def are_dates(texts: Collection[Any]) -> bool:
 def are_identifiers(values: int, distinct: int) -> bool:
     """Whether most rows have a text of their own."""
     return values > IDENTIFIER_ROWS and 2 * distinct > values
+
+
+def have_units(texts: Collection[Any]) -> bool:
+    """Whether they are many numbers with the same sign or unit, or with separators: $517, 45.5 %, 194 m2, 1,234."""
+    if len(texts) <= FEW_LEVELS or spell_numbers(list(texts)).all():
+        return False
+    found = [_NUMBER_WITH_UNIT.fullmatch(text) if isinstance(text, str) else None for text in texts]
+    return all(found) and len({match.group("before", "after") for match in found if match}) == 1
 
 
 def spell_numbers(texts: Any) -> NDArray[np.bool_]:

@@ -63,6 +63,31 @@ class TestColumns:
         assert note not in self.fit(call, table, "--category", "zip")[1]
         assert note not in call("fit", "-", *FIT_MIXED, stdin=Path("t.csv").read_bytes())[1]
 
+    def test_codes_are_categories_as_they_are_written(self, call, folder):
+        codes = ["007", "01", "1"] * 26 + ["01", "1"]
+        assert self.fit(call, make_mixed().assign(zip=codes), "--category", "zip", "--category", "code")[0] == 0
+        assert self.levels()["zip"] == ("007", "01", "1")
+        assert self.levels()["code"] == (10, 20, 30)
+        predicted = pd.read_csv(io.StringIO(call("predict", "mixed.salsa", "t.csv")[1]))["prediction"]
+        X = make_mixed().assign(zip=codes).drop(columns="y").astype({"code": "category", "flag": float})
+        np.testing.assert_allclose(predicted, salsa.load("mixed.salsa").predict(X))
+
+    def test_all_doubtful_columns_are_named_at_once(self, refused):
+        dates = [f"2026-01-{i + 1:02}" for i in range(20)] * 4
+        table = make_mixed().assign(id=[f"n{i}" for i in range(80)], when=dates, area=[f"{i} m2" for i in range(80)])
+        table.to_csv("t.csv", index=False)
+        message = refused("fit", "t.csv", *FIT_MIXED)
+        assert "column 'id' has 80 different texts" in message
+        assert message.endswith("(also look at 'when', 'area')\n")
+
+    def test_several_columns_in_one_option(self, refused):
+        message = refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--drop", "a,b")
+        assert "no column 'a,b' (give the option once for each column)" in message
+
+    def test_semicolons_and_commas(self, refused):
+        Path("s.csv").write_text("a;y\n1,5;2,5\n")
+        assert "sep=';'" in refused("fit", "s.csv", "--target", "y", "--out", "m.salsa")
+
     def test_columns_without_values_are_ignored(self, call, folder):
         table = make_mixed().assign(void="", other="NA")
         code, out, err = self.fit(call, table, "--category", "other")

@@ -98,8 +98,8 @@ def make_baseline(name: str) -> Any:
     try:
         estimator = rival.make()
     except ImportError as error:
-        command = f"pip install 'salsa-learn[rivals]' or pip install {rival.package}"
-        raise ImportError(f"{rival.name} needs the package {rival.package} ({error}): {command}") from error
+        advice = f"pip install {rival.package}"
+        raise ImportError(f"{rival.name} needs the package {rival.package} ({error}): {advice}") from error
     return estimator if rival.grid is None else tuned(estimator, rival.grid)
 
 

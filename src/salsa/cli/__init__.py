@@ -3,6 +3,9 @@
 import os
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NoReturn
 
 try:
@@ -39,7 +42,8 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
-        status = 0 if serve_named_shell(sys.argv[1:]) else app(standalone_mode=False)
+        with _plain_warnings():
+            status = 0 if serve_named_shell(sys.argv[1:]) else app(standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
@@ -53,6 +57,15 @@ def main() -> None:
     if status == INTERRUPTED:
         _fail("interrupted", INTERRUPTED)
     sys.exit(status)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """What the library warns of, each once, as a line for people."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("once", UserWarning)
+        warnings.showwarning = lambda message, *_, **__: print(f"salsa: {message}", file=sys.stderr)
+        yield
 
 
 def _interrupt(*_: object) -> NoReturn:

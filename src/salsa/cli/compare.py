@@ -93,7 +93,7 @@ def _lacking(names: Sequence[str]) -> Iterator[str]:
 
     for rival in map(RIVALS.__getitem__, names):
         if lacks_package(rival):
-            advice = "pip install 'salsa-learn[rivals]'"
+            advice = f"pip install {rival.package}"
             yield f"{rival.name} needs the package {rival.package}, which is not installed: {advice}"
 
 

@@ -197,7 +197,7 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
 def print_fit(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
     if summary["race"]:
-        _print_race(summary["race"])
+        _print_race(summary["race"], summary["order"])
     elif summary["orders"]:
         _print_orders(summary["orders"])
 
@@ -234,8 +234,8 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
     print("* chosen")
 
 
-def _print_race(race: list[dict[str, Any]]) -> None:
-    """The kernels that competed, by R2 on rows that they had not learned from."""
+def _print_race(race: list[dict[str, Any]], order: int) -> None:
+    """The kernels that competed, by R2 on rows that they had not learned from; the order is that of the model."""
     rows = [
         (
             f"{'*' if row['won'] else ' '} {row['kernel']}",
@@ -246,7 +246,8 @@ def _print_race(race: list[dict[str, Any]]) -> None:
         for row in sorted(race, key=lambda row: row["error"])
     ]
     print_table(("kernel", "order", "held-out R2", "+/-"), rows)
-    print("* kept")
+    kept = next(row for row in race if row["won"])
+    print("* kept" if kept["order"] == order else f"* kept; it was learned again from all rows, with order {order}")
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequence[str], example: str) -> Any:

@@ -73,19 +73,21 @@ def large_table(data: str, roles: Roles) -> LargeTable:
     """Look at all chunks, twice where the file has no types; ValueError where the table will not do."""
     from salsa.tables.formats import format_of
     from salsa.tables.large import Census, CsvTypes, csv_types
+    from salsa.tables.reading import columns_with_leading_zeros
 
     names = feature_names(_first_row(data), roles, data)
     used = [*names, *roles.special]
     with progress(f"Reading {data}") as say:
-        types = CsvTypes([], [])
+        types, codes = CsvTypes([], []), columns_with_leading_zeros(data)
         if not format_of(data).is_arrow:
             types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
+            types = types._replace(text=[*types.text, *(name for name in codes if name in roles.category)])
         census = Census(data, names, roles.category, roles.target, roles.weights)
         for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
             census.add(chunk)
     features, notes = with_values(names, census.empty, roles, data)
     census.check()
-    notes += code_notes(set(features) - {*types.text, *roles.category}, data)
+    notes += code_notes(codes, set(features) - {*types.text, *roles.category})
     return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes)
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -105,11 +106,18 @@ def predictions(
 ) -> Iterator["pd.DataFrame"]:
     """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered for several outputs."""
     for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
-        chunk = _numbered("prediction", model.predict(X))
-        if interval is not None:
-            ends = model.predict_interval(X, interval)
-            chunk = chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* far outside the range")  # told once, of all chunks
+            chunk = _predicted(model, X, interval)
         yield _beside(kept, chunk)
+
+
+def _predicted(model: "SalsaRegressor", X: Any, interval: float | None) -> "pd.DataFrame":
+    chunk = _numbered("prediction", model.predict(X))
+    if interval is None:
+        return chunk
+    ends = model.predict_interval(X, interval)
+    return chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":

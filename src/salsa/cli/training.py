@@ -77,15 +77,16 @@ class WholeTable(NamedTuple):
 def whole_table(data: str, roles: Roles) -> WholeTable:
     """Read and check; ValueError where the table will not do."""
     from salsa.tables.checking import features, numeric, target_of
-    from salsa.tables.reading import read_table
+    from salsa.tables.reading import columns_with_leading_zeros, read_table
 
-    table = read_table(data)
+    codes = columns_with_leading_zeros(data)
+    table = read_table(data, [name for name in codes if name in roles.category])
     names = feature_names(table, roles, data)
     names, notes = with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
     weight = None if roles.weights is None else numeric(table, roles.weights, data)
     X = features(table, names, roles.category, data)
-    return WholeTable(X, y, weight, [*notes, *code_notes(set(map(str, X.select_dtypes("number"))), data)])
+    return WholeTable(X, y, weight, [*notes, *code_notes(codes, set(map(str, X.select_dtypes("number"))))])
 
 
 def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
@@ -113,12 +114,10 @@ def with_values(names: list[str], empty: Collection[str], roles: Roles, data: st
     return [name for name in names if name not in empty], notes
 
 
-def code_notes(numbers: Collection[str], data: str) -> list[str]:
-    """On columns of numbers that look like codes."""
-    from salsa.tables.reading import columns_with_leading_zeros
-
-    codes = [name for name in columns_with_leading_zeros(data) if name in numbers]
-    return [f"column {name!r} has zeros in front, like a code: --category {name!r} if it is one" for name in codes]
+def code_notes(codes: Collection[str], numbers: Collection[str]) -> list[str]:
+    """On columns of numbers with zeros in front."""
+    advice = "has zeros in front, like a code: --category {0!r} if it is one"
+    return [f"column {name!r} {advice.format(name)}" for name in codes if name in numbers]
 
 
 def _check_roles(*roles: Collection[str]) -> None:

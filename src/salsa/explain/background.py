@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -15,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from salsa.columns import Columns
 from salsa.expansion import KernelExpansion
 from salsa.kernels import AdditiveKernel, Distribution, Floats, elementary_symmetric, marginal_of
+from salsa.ranges import warn_beyond
 
 MISSING = "missing"
 
@@ -123,7 +125,10 @@ class Subject:
 def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
     """The model's function with the training table, or another, as its background."""
     if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
-        advice = "a fitted SalsaRegressor is needed; of a pipeline, its last step, with tables as that step sees them"
+        advice = (
+            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step, with tables"
+        )
+        advice += " as that step sees them"
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
     check_is_fitted(model)
     if background is None:
@@ -141,7 +146,16 @@ def encoded(model: Any, X: Any) -> Floats:
     if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
         validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
     rows: Floats = model.columns_.encode(X)
+    warn_beyond(model.expansion_, model.columns_.names, rows)
     return rows
+
+
+def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
+    """Of ``predict_interval`` at every level (L, n, q, 2); that of few rows some are infinite is no news here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        ends = np.stack([model.predict_interval(X, level) for level in levels])
+    return ends.reshape(len(levels), ends.shape[1], -1, 2)
 
 
 def symmetric_sum(s: Floats, weights: Floats) -> Floats:

@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from salsa.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
-from salsa.tables.reading import title
-from salsa.tables.texts import Texts
+from salsa.tables.reading import semicolons, title
+from salsa.tables.texts import Texts, check_texts
 
 Level = str | int | float | bool
 
@@ -50,11 +50,10 @@ def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[s
     ValueError with advice where a column is likely to be none of these: dates, identifiers, numbers with mistakes.
     """
     X = plain_features(table, names, categories, source)
-    for name in names:
-        if name not in categories and is_text(table[name]):
-            texts = Texts(name)
-            texts.add(table[name])
-            texts.check(source)
+    found = [Texts(name) for name in names if name not in categories and is_text(table[name])]
+    for texts in found:
+        texts.add(table[texts.name])
+    check_texts(found, source)
     return X
 
 
@@ -172,6 +171,8 @@ def _known_level(value: Any, levels: frozenset[Level]) -> Any:
 
 def _nearest(name: str, names: list[str]) -> str:
     """A hint at the most similar name, in any case; nothing where none is similar."""
+    if "," in name and all(part.strip() in names for part in name.split(",")):
+        return " (give the option once for each column)"
     folded = {candidate.casefold(): candidate for candidate in names}
     matches = get_close_matches(name.casefold(), folded, n=1)
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
@@ -179,8 +180,5 @@ def _nearest(name: str, names: list[str]) -> str:
 
 def _describe(names: list[str], most: int = 8) -> str:
     if len(names) == 1:
-        advice = "commas separate columns, tabs in files named .tsv"
-        if ";" in names[0]:
-            advice += "; for semicolons, pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False)"
-        return f"its only column is {names[0]!r}: {advice}"
+        return f"its only column is {names[0]!r}: commas separate columns, tabs in files named .tsv{semicolons(names)}"
     return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

@@ -13,7 +13,7 @@ from salsa.tables.checking import is_text, numeric, plain_features, target_of
 from salsa.tables.formats import format_of
 from salsa.tables.messages import first_row, missing_error
 from salsa.tables.reading import STDIN, require_pyarrow
-from salsa.tables.texts import Texts
+from salsa.tables.texts import Texts, check_texts
 
 UNPACKED = 4  # bytes of text in a byte of gzip, about
 
@@ -114,8 +114,7 @@ class Census:
         for name in (self._target, *self._weights):
             if self._missing[name]:
                 raise missing_error(name, self._source, self._first[name], self._missing[name])
-        for texts in self._texts.values():
-            texts.check(self._source)
+        check_texts(self._texts.values(), self._source)
 
     @property
     def empty(self) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import sys
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -46,7 +46,8 @@ def read_chunks(
             pieces = _csv_pieces(format, file, most, text if isinstance(text, type) else _dtypes(text, floats))
         for piece in pieces:
             if not isinstance(piece.index, pd.RangeIndex):
-                raise ValueError(f"{title(source)} has rows with more values than its header has names")
+                problem = "has rows with more values than its header has names"
+                raise ValueError(f"{title(source)} {problem}{semicolons(piece.columns)}")
             if piece.empty:
                 raise ValueError(f"{title(source)} has a header but no rows")
             yield piece
@@ -59,6 +60,15 @@ def columns_with_leading_zeros(source: str) -> list[str]:
     head = next(read_chunks(source, FIRST_ROWS, str))
     whole = (str(name) for name in head if head[name].dropna().str.fullmatch(r"\d+").all())
     return [name for name in whole if head[name].str.fullmatch(r"0\d+").any()]
+
+
+def semicolons(names: Iterable[str]) -> str:
+    """What to do with columns that semicolons separate."""
+    if not any(";" in name for name in names):
+        return ""
+    return (
+        "; for semicolons, pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False) make commas of them"
+    )
 
 
 def title(source: str) -> str:

@@ -11,6 +11,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
+from salsa.explain.background import interval_ends
 from salsa.explain.displays.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
 from salsa.kernels import Floats
 
@@ -106,7 +107,7 @@ class CalibrationDisplay:
             reach = norm.ppf((1 + nominal[:, None]) / 2) * sd
             return cls._from_hits(nominal, np.abs(target - prediction) <= reach, left_out.weight, left_out=True)
         Y, weight = _targets(X, y, sample_weight)
-        ends = np.stack([model.predict_interval(X, level) for level in LEVELS]).reshape(len(LEVELS), len(X), -1, 2)
+        ends = interval_ends(model, X, LEVELS)
         column = _column(_same_outputs(ends[0, :, :, 0], Y), output)
         low, high = ends[:, :, column, 0], ends[:, :, column, 1]
         hits = (low <= Y[:, column]) & (Y[:, column] <= high)

@@ -16,6 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
 from salsa.columns import Columns
+from salsa.explain.background import interval_ends
 from salsa.kernels import Floats
 from salsa.moments import mean_and_standard_error, target_variance
 
@@ -123,10 +124,8 @@ def interval_coverage(model: Any, X: Any, places: NDArray[np.intp], y: Floats, o
         return None
     chosen = np.unique(np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp))
     X, y = _safe_indexing(X, places[chosen]), y[chosen]
-    ends = [model.predict_interval(X, level) for level in NEW_NOMINAL]
-    ends = [part if part.ndim == 2 else part[:, output] for part in ends]
-    inside = np.stack([(part[:, 0] <= y) & (y <= part[:, 1]) for part in ends], axis=1)
-    return _coverage(np.array(NEW_NOMINAL), inside, np.ones(len(y)))
+    low, high = np.moveaxis(interval_ends(model, X, NEW_NOMINAL)[:, :, output], -1, 0)
+    return _coverage(np.array(NEW_NOMINAL), ((low <= y) & (y <= high)).T, np.ones(len(y)))
 
 
 def _coverage(nominal: Floats, inside: Any, weight: Floats) -> Coverage:
