@@ -298,7 +298,7 @@ class TestRegressor:
 
     def test_rows_within_the_range_of_the_data_are_not_warned_of(self, recwarn):
         X, y, _ = simulated(5000)
-        model = fitted(X, y, rank=30, verbose=1)
+        model = fitted(X, y, rank=30)
         model.predict(simulated(2000, seed=1)[0])
         assert not recwarn.list
         with pytest.warns(UserWarning, match="1 of 2 rows lies far outside"):

@@ -57,6 +57,13 @@ def test_callbacks_change_nothing(callback):
     np.testing.assert_array_equal(with_them.predict(X), without.predict(X))
 
 
+def test_the_long_end_of_a_large_fit_is_announced(capsys):
+    model = SalsaRegressor(order=1, relevance="equal", rank=20, random_state=0, verbose=1).fit(X, y)
+    *_, last, done = capsys.readouterr().err.splitlines()
+    assert last == f"[salsa] order {model.order_} on all {len(X)} rows ..."
+    assert done.startswith("[salsa] order 1: error")
+
+
 def test_verbose_prints_as_many_lines_as_were_tried(capsys):
     model = SalsaRegressor(random_state=0, verbose=1).fit(X, y)
     lines = capsys.readouterr().err.splitlines()

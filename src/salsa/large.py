@@ -107,6 +107,7 @@ def fit_large(
     used = np.ones(len(sample.X), dtype=bool)
     found = search(choices, sample, plan, lambda: make_folds(5, sample.X, sample.Y, used, 0), progress)
     kernel, alphas = plan.kernel_of(found.order), parameters.alpha_candidates(choices.alpha)
+    progress.begin(f"order {kernel.order} on all {len(table.rows)} rows")
     solved = SOLVERS[solver](Large(table, problem, kernel, found.alpha, alphas, rank, random_state))
     result = OrderResult(kernel.order, solved.path, solved.degrees_of_freedom, time.perf_counter() - begin)
     progress.order(result)

@@ -39,6 +39,11 @@ class Progress:
     def order(self, tried: OrderResult) -> None:
         self._step(f"order {tried.order}", tried.path.error, tried.path.standard_error, tried.seconds)
 
+    def begin(self, what: str) -> None:
+        """Something that may take long."""
+        if self.verbose:
+            print(f"[salsa] {what} ...", file=sys.stderr)
+
     def end(self) -> None:
         """The model is complete."""
         if self.context is not None:
