@@ -53,6 +53,29 @@ def test_text_that_is_likely_no_category_is_told_in_every_kind_of_table(frame, t
     assert "'odd'" in doubt or "'x1'" in doubt
 
 
+def test_numbers_as_text_are_told_unless_they_are_codes():
+    assert "holds numbers as text" in found(pd.DataFrame({"a": [str(i / 7) for i in range(ROWS)]}))[0]
+    assert "holds numbers as text" in found(pd.DataFrame({"a": [str(i % 15) for i in range(ROWS)]}))[0]
+    assert not found(pd.DataFrame({"a": [f"{i % 15:02}" for i in range(ROWS)]}))
+
+
+def test_truth_values_are_no_numbers():
+    assert not found([[value] for value in [True] * 57 + ["x"] * 3])
+
+
+def test_blocks_of_text_and_of_categories():
+    texts = pd.DataFrame({"a": [str(i % 5) for i in range(ROWS)]})
+    blocks = [RawBlock(texts, NUMBERS), RawBlock(texts[:5].astype("category"), NUMBERS[:5])]
+    seen = survey(blocks, "from_dtype")
+    assert not list(doubts(seen.columns, seen.counts))
+
+
+def test_parts_of_a_table_are_not_doubted_where_the_whole_is_not():
+    table = pd.DataFrame({"a": [f"n{i % 27}" for i in range(ROWS)]})
+    assert not found(table)
+    assert not found(table[:51])
+
+
 def test_numbers_among_texts_of_an_object_column_count_too():
     (doubt,) = found([[value] for value in [*NUMBERS[:-1], "?"]])
     assert "59 of its 60 values are numbers, '?' is not" in doubt
@@ -96,7 +119,13 @@ def test_blocks_are_judged_together(size):
 
 @pytest.mark.parametrize(
     ("y", "note"),
-    [([5, 5, 5, 5], "constant"), ([0, 1, 1, 0], "two values"), ([0, 1, 2, 0], None), ([[0, 1], [1, 3], [0, 3]], "two")],
+    [
+        ([5, 5, 5, 5], "constant"),
+        ([0, 1, 1, 0], "two values"),
+        ([0, 1, 2, 0], None),
+        ([[0, 1], [1, 3], [0, 3]], "two"),
+        ([0, 1], None),
+    ],
 )
 def test_targets_that_are_hardly_numbers_are_noted(y, note):
     notes = target_notes(np.asarray(y, dtype=float).reshape(len(y), -1))
@@ -106,6 +135,7 @@ def test_targets_that_are_hardly_numbers_are_noted(y, note):
 
 class TestFit:
     TABLE = pd.DataFrame({"fine": NUMBERS, "odd": DIRTY, "none": np.nan})
+    WEIGHT = np.r_[0, np.ones(ROWS - 1)]
     MODEL = SalsaRegressor(order=1, alpha=1.0, relevance="equal")
 
     def check(self, fit):
@@ -118,6 +148,10 @@ class TestFit:
 
     def test_warns_and_notes(self):
         self.check(lambda: self.MODEL.fit(self.TABLE, NUMBERS))
+
+    def test_rows_without_weight_do_not_count(self):
+        table = self.TABLE.assign(none=[1.0, *[np.nan] * (ROWS - 1)])
+        self.check(lambda: self.MODEL.fit(table, NUMBERS, sample_weight=self.WEIGHT))
 
     def test_of_blocks_warns_and_notes(self):
         table = self.TABLE.assign(y=NUMBERS)

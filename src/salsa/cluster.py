@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -21,6 +23,7 @@ from salsa.sources import RawBlock, piece_of
 
 T = TypeVar("T")
 SPLIT_EVERY = 4  # results that are added up at a time
+ATTEMPTS = 3  # at a sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +56,21 @@ class ClusterRows:
         return Piece(X, Y, weight)
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
-        shared = delayed(_Sum(function, add, fold, size, every), pure=False, traverse=False)  # outlives a worker
+        what = _Sum(function, add, fold, size, every)
+        for _ in range(ATTEMPTS - 1):
+            with suppress(CancelledError):  # the only worker that had what was scattered has died
+                return self._total(what)
+        return self._total(what)
+
+    def _total(self, what: _Sum[T]) -> T:
+        shared = self.client.scatter(what, broadcast=True, hash=False)
         parts = [
             delayed(_partition_sum)(shared, block, self.columns, start, pure=False)
             for block, start in zip(self.blocks, self.starts, strict=True)
         ]
         while len(parts) > 1:
             groups = [parts[first : first + SPLIT_EVERY] for first in range(0, len(parts), SPLIT_EVERY)]
-            parts = [delayed(_added)(add, group) for group in groups]
+            parts = [delayed(_added)(what.add, group) for group in groups]
         result: T = self.client.compute(parts[0]).result()
         return result
 
@@ -107,17 +117,17 @@ def partitions(collection: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Sum:
+class _Sum(Generic[T]):
     """What is to be added up over all rows; see ``Rows.total``."""
 
-    function: Callable[[Block], Any]
-    add: Callable[[Any, Any], Any]
+    function: Callable[[Block], T]
+    add: Callable[[T, T], T]
     fold: FoldOf
     size: int
     every: int
 
 
-def _partition_sum(what: _Sum, block: RawBlock, columns: Columns, start: int) -> Any:
+def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, start: int) -> T | None:
     """None where none of the rows is asked for."""
     with one_blas_thread():  # a worker has threads of its own
         blocks = batches([piece_of(block, columns)], what.fold, what.size, what.every, start)

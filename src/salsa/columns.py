@@ -108,7 +108,7 @@ def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Col
 
 
 def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
-    """The same, with what its categories are taken from."""
+    """What the columns hold, the table as floats, and which of its categories are only text."""
     table = _read(X)
     names = tuple(column.name for column in table)
     by_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"

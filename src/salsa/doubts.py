@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from salsa.columns import Columns, Level
 from salsa.kernels import Floats
-from salsa.textrules import are_dates, are_identifiers, are_mistakes, have_units, spell_numbers
+from salsa.textrules import FEW_LEVELS, are_dates, are_identifiers, are_mistakes, have_units, spell_numbers
+
+SHARE_OF_NAMES = 0.9  # different texts per row; more than on the command line, because folds have fewer rows per text
 
 
 class Counts(NamedTuple):
     """Of each of the D columns of some rows; those of several blocks of rows add up."""
 
     values: NDArray[np.int64]  # that are not missing (D,)
-    numbers: NDArray[np.int64]  # in columns of text (D,)
+    numbers: NDArray[np.int64]  # in columns of categories (D,)
     is_text: NDArray[np.bool_]  # text that nothing declares to be categories (D,)
 
     def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
@@ -27,9 +29,9 @@ class Counts(NamedTuple):
 def count_values(columns: Columns, X: Floats, is_text: NDArray[np.bool_]) -> Counts:
     """Of encoded rows (n, D)."""
     numbers = np.zeros(X.shape[1], dtype=np.int64)
-    for j in np.flatnonzero(is_text):
-        levels = columns.levels[j] or ()
-        numbers[j] = np.isin(X[:, j], np.flatnonzero(spell_numbers(levels))).sum()
+    for j, levels in enumerate(columns.levels):
+        if levels:
+            numbers[j] = np.isin(X[:, j], np.flatnonzero(_spell_numbers(levels))).sum()
     return Counts((~np.isnan(X)).sum(axis=0), numbers, is_text)
 
 
@@ -52,7 +54,7 @@ def target_notes(Y: Floats) -> list[str]:
     low, high = Y.min(axis=0), Y.max(axis=0)
     if (low == high).all():
         return ["the target is constant"]
-    if ((low == Y) | (high == Y)).all():
+    if len(Y) > 2 and ((low == Y) | (high == Y)).all():
         return ["the target has two values: predictions lie between and beyond them, and are no probabilities"]
     return []
 
@@ -60,12 +62,24 @@ def target_notes(Y: Floats) -> list[str]:
 def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
     """What else they are, and what to do; nothing where they may well be categories."""
     if are_mistakes(values, numbers):
-        other = next(level for level, is_number in zip(levels, spell_numbers(levels), strict=True) if not is_number)
+        other = levels[int(np.argmin(_spell_numbers(levels)))]
         return f"{numbers} of its {values} values are numbers, {other!r} is not: correct it, or give NaN where missing"
+    if numbers == values and len(levels) > FEW_LEVELS and not any(map(_is_code, levels)):
+        return "holds numbers as text: turn it into numbers, as pandas.to_numeric does"
     if are_dates(levels):
         return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
     if have_units(levels):
         return f"looks like numbers with a unit or separators, such as {levels[0]!r}: leave only the number"
-    if are_identifiers(values, len(levels)):
+    if are_identifiers(values, len(levels), SHARE_OF_NAMES):
         return f"has {len(levels)} different texts in {values} rows, like names or identifiers: leave it out"
     return ""
+
+
+def _spell_numbers(levels: tuple[Level, ...]) -> NDArray[np.bool_]:
+    """Which levels are numbers or can be read as one; truth values are not."""
+    return spell_numbers([None if isinstance(level, bool) else level for level in levels])
+
+
+def _is_code(level: Level) -> bool:
+    """Whether it has zeros in front, which numbers have not."""
+    return isinstance(level, str) and len(level) > 1 and level.isdigit() and level.startswith("0")

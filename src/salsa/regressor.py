@@ -171,7 +171,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             used = weight > 0
             check_total_weight(float(weight.sum()), int(used.sum()))
             self.columns_.check_spans(rows[used])
-            notes = self._doubts(count_values(self.columns_, rows, is_text))
+            notes = self._doubts(count_values(self.columns_, rows[used], is_text))
             self._fit_table(Piece(rows, y.reshape(len(y), -1), weight), used, progress, flat=y.ndim == 1)
             self._note([*notes, *target_notes(y.reshape(len(y), -1)[used])])
         return self

@@ -82,7 +82,7 @@ def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
     columns, X, is_text = learn_table(block.X, categorical_features)
     X, y = checked_rows(X, block.y)
     weight = checked_weights(block.weight, X)
-    counts = count_values(columns, X, is_text)
+    counts = count_values(columns, X[weight > 0], is_text)
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     outputs, rows = 1 if y.ndim == 1 else y.shape[1], int((weight > 0).sum())
     names, total = _get_feature_names(block.X), float(weight.sum())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
 FEW_LEVELS = 10  # no more numbers with a unit than this may well be categories
 IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
+MOST_PARSED = 1000  # texts that look like dates, of which it is tried
 
 _DATE_TEXT = re.compile(
     r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
@@ -35,20 +36,26 @@ def are_dates(texts: Collection[Any]) -> bool:
     """Whether all texts can be read as dates or times."""
     if not all(isinstance(text, str) and _DATE_TEXT.fullmatch(text) for text in texts):
         return False
-    return bool(pd.Series(pd.to_datetime(list(texts), errors="coerce", format="mixed", utc=True)).notna().all())
+    some = sorted(texts)[:MOST_PARSED]
+    return bool(pd.Series(pd.to_datetime(some, errors="coerce", format="mixed", utc=True)).notna().all())
 
 
-def are_identifiers(values: int, distinct: int) -> bool:
-    """Whether most rows have a text of their own."""
-    return values > IDENTIFIER_ROWS and 2 * distinct > values
+def are_identifiers(values: int, distinct: int, share: float = 0.5) -> bool:
+    """Whether there are more different texts than this share of the rows."""
+    return values > IDENTIFIER_ROWS and distinct > share * values
 
 
 def have_units(texts: Collection[Any]) -> bool:
     """Whether they are many numbers with the same sign or unit, or with separators: $517, 45.5 %, 194 m2, 1,234."""
-    if len(texts) <= FEW_LEVELS or spell_numbers(list(texts)).all():
+    if len(texts) <= FEW_LEVELS:
         return False
-    found = [_NUMBER_WITH_UNIT.fullmatch(text) if isinstance(text, str) else None for text in texts]
-    return all(found) and len({match.group("before", "after") for match in found if match}) == 1
+    units = set()
+    for text in texts:
+        match = _NUMBER_WITH_UNIT.fullmatch(text) if isinstance(text, str) else None
+        units.add(match and match.group("before", "after"))
+        if match is None or len(units) > 1:
+            return False
+    return not spell_numbers(list(texts)).all()
 
 
 def spell_numbers(texts: Any) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet
 import pytest
 
 import salsa
@@ -209,6 +210,21 @@ class TestKeep:
         assert [None if pd.isna(text) else text for text in table["text"]] == texts
         np.testing.assert_array_equal(pd.to_numeric(table["number"]).astype("Int64").isna(), numbers.isna())
         np.testing.assert_array_equal(pd.to_numeric(table["number"])[9:].astype(int), range(16))
+
+    @pytest.mark.parametrize("source", ["new.csv", "new.parquet", "new.feather"])
+    def test_features_can_be_kept(self, call, folder, source):
+        new = pd.read_csv("new.csv")
+        {"new.csv": new.to_csv, "new.parquet": new.to_parquet, "new.feather": new.to_feather}[source](source)
+        code, out, _ = call("predict", "model.salsa", source, "--keep", "b")
+        table = pd.read_csv(io.StringIO(out))
+        assert (code, list(table)) == (0, ["b", "prediction"])
+        np.testing.assert_array_equal(table["b"], new["b"])
+
+    def test_whole_numbers_stay_whole_where_some_are_missing(self, call, folder):
+        new = pd.read_csv("new.csv").assign(id=pd.array([None, *range(2**60, 2**60 + 24)], dtype="Int64"))
+        pyarrow.parquet.write_table(pyarrow.Table.from_pandas(new).replace_schema_metadata(None), "new.parquet")
+        out = call("predict", "model.salsa", "new.parquet", "--keep", "id")[1]
+        assert list(pd.read_csv(io.StringIO(out), dtype=str)["id"][1:]) == [str(2**60 + i) for i in range(24)]
 
     def test_beside_columns_without_names(self, call, named):
         train = make_table()

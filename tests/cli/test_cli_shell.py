@@ -23,6 +23,17 @@ from salsa.paper.datasets import PROTOCOLS
 from salsa.paper.runner import METHODS
 
 
+def test_a_named_pipe_is_read_once(tmp_path):
+    """As bash makes one of <(command)."""
+    reading, writing = os.pipe()
+    os.write(writing, make_table().to_csv(index=False).encode())
+    os.close(writing)
+    options = ["--target", "y", "--order", "1", "--alpha", "1", "--relevance", "equal", "--out", tmp_path / "m.salsa"]
+    done = shell("fit", f"/dev/fd/{reading}", *options, pass_fds=[reading])
+    os.close(reading)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 class TestShell:
     def test_fit_and_predict_agree_with_python(self, folder):
         fitted = shell(

@@ -28,7 +28,9 @@ def model_features(
 
     unseen, beyond = Unseen(), Beyond(model.expansion_, model.columns_.names)
     names = list(getattr(model, "feature_names_in_", ()))
-    for table in read_chunks(data, most, text_columns(model, keep), [*names, *keep] if names else ()):
+    wanted = dict.fromkeys([*names, *keep]) if names else ()
+    others = [name for name in keep if name not in names]
+    for table in read_chunks(data, most, text_columns(model, keep), wanted, exact=others):
         require_columns(table, keep, data)
         X = features_of(model, table if names else table.drop(columns=list(keep)), data, unseen)
         beyond.add(model.columns_.encode(X))
@@ -38,11 +40,10 @@ def model_features(
 
 
 def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
-    """Categories and what is only kept, whose values must not be guessed to be numbers; all columns without names."""
+    """Categories and what is kept, whose values must not be guessed to be numbers; all columns without names."""
     columns = model.columns_
     categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
-    others = [name for name in keep if name not in columns.names]
-    return [*categories, *others] if hasattr(model, "feature_names_in_") or not categories else str
+    return [*categories, *keep] if hasattr(model, "feature_names_in_") or not categories else str
 
 
 def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:

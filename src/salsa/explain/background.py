@@ -153,7 +153,7 @@ def encoded(model: Any, X: Any) -> Floats:
 def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
     """Of ``predict_interval`` at every level (L, n, q, 2); that of few rows some are infinite is no news here."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
+        warnings.filterwarnings("ignore", "there are too few training rows")
         ends = np.stack([model.predict_interval(X, level) for level in levels])
     return ends.reshape(len(levels), ends.shape[1], -1, 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 import zlib
 from collections.abc import Collection, Iterable, Iterator
@@ -32,16 +33,17 @@ def read_chunks(
     text: Collection[str] | type[str] = (),
     names: Collection[str] = (),
     floats: Collection[str] = (),
+    exact: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
     """The table in pieces of at most so many rows (None: whole), fewer in wide tables, numbered throughout from 0.
 
     CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
     as text everywhere, and str means all; ``floats`` those to be read as float64. Where ``names`` are given and a file
-    can be read by columns, others are left.
+    can be read by columns, others are left. Whole numbers among ``exact`` stay whole where some are missing.
     """
     with _named_errors(source), _opened(source) as (file, format):
         if format.is_arrow:
-            pieces = _arrow_pieces(source, format, file, most, names)
+            pieces = _arrow_pieces(source, format, file, most, names, exact)
         else:
             pieces = _csv_pieces(format, file, most, text if isinstance(text, type) else _dtypes(text, floats))
         for piece in pieces:
@@ -55,7 +57,7 @@ def read_chunks(
 
 def columns_with_leading_zeros(source: str) -> list[str]:
     """Those that hold codes such as 01234 in the first rows, which are numbers to a reader of CSV; none of a pipe."""
-    if source == STDIN or format_of(source).is_arrow:
+    if not os.path.isfile(source) or format_of(source).is_arrow:
         return []
     head = next(read_chunks(source, FIRST_ROWS, str))
     whole = (str(name) for name in head if head[name].dropna().str.fullmatch(r"\d+").all())
@@ -143,7 +145,7 @@ def _csv_pieces(
 
 
 def _arrow_pieces(
-    source: str, format: Format, file: Any, most: int | None, names: Collection[str]
+    source: str, format: Format, file: Any, most: int | None, names: Collection[str], exact: Collection[str]
 ) -> Iterator[pd.DataFrame]:
     pa = require_pyarrow(source)
     batches = _parquet_batches if format.kind == "parquet" else _feather_batches
@@ -151,6 +153,8 @@ def _arrow_pieces(
     try:
         for batch in batches(file, most, names):
             piece = batch.to_pandas()
+            for name in (name for name in exact if name in piece):
+                piece[name] = batch.column(name).to_pandas(integer_object_nulls=True).to_numpy()
             yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)
             start += len(piece)
     except pa.ArrowException as error:
