@@ -150,7 +150,7 @@ class DaskSalsaRegressor(SalsaRegressor):
     def _lazily(self, X: Any, method: Callable[..., Any], trailing: tuple[int, ...], *arguments: Any) -> Any:
         """method(model, rows, *arguments) of every partition, (n, *trailing)."""
         self._check_resources()
-        model = self._client().scatter(self.local(), broadcast=True)
+        model = self._client().scatter(self.local(), broadcast=True, hash=False)  # no key that is being released
         parts = [
             da.from_delayed(delayed(method)(model, part, *arguments), shape=(length, *trailing), dtype=np.float64)
             for part, length in zip(partitions(X), lengths(X), strict=True)
