@@ -54,6 +54,10 @@ def main() -> None:
         _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except (ValueError, MemoryError) as error:
         _fail(str(error) or "out of memory")
+    except RuntimeError as error:
+        if not isinstance(error.__cause__, KeyboardInterrupt):  # before 3.12, from a class that was being made
+            raise
+        status = INTERRUPTED
     if status == INTERRUPTED:
         _fail("interrupted", INTERRUPTED)
     sys.exit(status)
