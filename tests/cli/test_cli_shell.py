@@ -18,6 +18,7 @@ import pytest
 
 import salsa
 from cli.command import COMMAND, contents, interrupt, interruptible, make_table, read_terminal, shell
+from salsa import cli
 from salsa.kernels import BASE_KERNELS
 from salsa.paper.datasets import PROTOCOLS
 from salsa.paper.runner import METHODS
@@ -32,6 +33,16 @@ def test_a_named_pipe_is_read_once(tmp_path):
     done = shell("fit", f"/dev/fd/{reading}", *options, pass_fds=[reading])
     os.close(reading)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_interrupt_while_a_class_is_made(call, monkeypatch):
+    """Before version 3.12, Python wraps what __set_name__ raises during an import."""
+
+    def app(**_):
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr(cli, "app", app)
+    assert call("info") == (130, "", "salsa: interrupted\n")
 
 
 class TestShell:
