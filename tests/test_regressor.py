@@ -521,6 +521,12 @@ class TestTables:
         np.testing.assert_array_equal(again.predict_interval(table), model.predict_interval(table))
         assert again.columns_ == model.columns_
 
+    def test_a_model_that_has_predicted_is_pickled_as_before(self, data):
+        model = equal(random_state=0).fit(*data)
+        before = pickle.dumps(model)
+        model.predict(data[0])
+        assert pickle.dumps(model) == before
+
     def test_rows_far_outside_the_range_are_counted(self, data):
         X, y = data
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(X, y)

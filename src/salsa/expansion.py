@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,19 @@ class KernelExpansion:
     def background(self) -> tuple[Distribution, ...]:
         """The marginal of every feature in the training table; explanations compare with their product."""
         return self.marginals or tuple(marginal_of(x, np.ones(len(x))) for x in self.anchors.T)
+
+    @cached_property
+    def ends(self) -> tuple[Floats, Floats]:
+        """The least and largest values (D,) of the training table, as far as remembered; NaN where all are missing."""
+        low, high = np.fmin.reduce(self.anchors, axis=0), np.fmax.reduce(self.anchors, axis=0)
+        if self.marginals is None:
+            return low, high
+        points = [marginal.points for marginal in self.marginals]
+        return np.fmin(low, [np.fmin.reduce(x) for x in points]), np.fmax(high, [np.fmax.reduce(x) for x in points])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what can be computed again: a model that has predicted is pickled as one that has not."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """f(X) (n, q). No kernel block is formed: memory is that of the result, whatever the number of anchors."""

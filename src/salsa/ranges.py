@@ -26,10 +26,9 @@ class Beyond:
     """Counts them, over all pieces of a table, in the features that the model uses."""
 
     def __init__(self, expansion: KernelExpansion, names: Sequence[str]) -> None:
-        low, high = _ends(expansion)
+        self._low, self._high = low, high = expansion.ends
         width = high - low
         slack = np.where((expansion.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
-        self._low, self._high = low, high
         self._limits = low - slack, high + slack
         self._names = names
         self._rows = self._all = 0
@@ -58,12 +57,3 @@ class Beyond:
     def _where(self, j: int) -> list[str]:
         sides = ((self._below[j], "below", self._low[j]), (self._above[j], "above", self._high[j]))
         return [f"{self._names[j]!r} {side} {end:.4g} in {count}" for count, side, end in sides if count]
-
-
-def _ends(expansion: KernelExpansion) -> tuple[Floats, Floats]:
-    """The least and largest values (D,) of the training table, as far as the model remembers it."""
-    low, high = np.fmin.reduce(expansion.anchors, axis=0), np.fmax.reduce(expansion.anchors, axis=0)
-    if expansion.marginals is None:
-        return low, high
-    points = [marginal.points for marginal in expansion.marginals]
-    return np.fmin(low, [np.fmin.reduce(x) for x in points]), np.fmax(high, [np.fmax.reduce(x) for x in points])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
 FEW_LEVELS = 10  # no more numbers with a unit than this may well be categories
-IDENTIFIER_ROWS = 50  # more rows than this, more than half of them with a text of their own: names, not categories
+IDENTIFIER_ROWS = 50  # in fewer rows, texts that hardly repeat may be categories
 MOST_PARSED = 1000  # texts that look like dates, of which it is tried
 
 _DATE_TEXT = re.compile(

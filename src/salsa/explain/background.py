@@ -126,9 +126,9 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
     """The model's function with the training table, or another, as its background."""
     if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
         advice = (
-            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step, with tables"
+            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step,"
+            " with tables as that step sees them"
         )
-        advice += " as that step sees them"
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
     check_is_fitted(model)
     if background is None:
