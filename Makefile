@@ -30,8 +30,8 @@ test-docs: $(VENV)/.dev
 # The core as other processors and systems get it, without AVX and OpenMP
 test-portable: $(VENV)/.dev
 	$(BIN)/python tools/rebuilt.py portable -c 'from salsa import _core; assert _core.simd_levels() == ["portable"], _core.__file__'
-	$(BIN)/python tools/rebuilt.py portable -m pytest -n auto -q tests/test_core.py tests/test_kernels.py \
-	    --deselect tests/test_core.py::test_levels_are_those_of_the_processor
+	$(BIN)/python tools/rebuilt.py portable -m pytest -n auto -q tests/kernels/test_core.py tests/kernels/test_additive.py \
+	    --deselect tests/kernels/test_core.py::test_levels_are_those_of_the_processor
 
 # The same on 64-bit ARM, in an emulator: Debian's g++-aarch64-linux-gnu and qemu-user
 test-aarch64:

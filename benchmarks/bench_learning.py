@@ -20,8 +20,8 @@ import numpy as np
 from catboost import CatBoostRegressor
 
 from salsa import SalsaRegressor
-from salsa.planning import make_plan
 from salsa.progress import Progress
+from salsa.selection.plan import make_plan
 
 
 def table(n: int) -> tuple[np.ndarray, np.ndarray]:

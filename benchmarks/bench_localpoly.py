@@ -18,7 +18,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
-from salsa.baselines.localpoly import LocalPolynomialRegressor
+from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
 
 N, D, REPEATS = 2000, 5, 4
 

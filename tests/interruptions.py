@@ -21,14 +21,20 @@ from unittest import mock
 import numpy as np
 from children import bits, table, thread_count
 
-import salsa.blas
+import salsa._utils.blas
 import salsa.expansion
 import salsa.explain.anova
-import salsa.explain.report
+import salsa.explain.report.write
 import salsa.explain.shapley
-import salsa.large
-import salsa.planning
 import salsa.regressor
+import salsa.selection.order
+import salsa.selection.plan
+import salsa.solvers.divide
+import salsa.solvers.exact
+import salsa.solvers.lowrank
+import salsa.solvers.pcg
+import salsa.solvers.random_features
+import salsa.uncertainty.jackknife
 from salsa import AdditiveKernel, SalsaRegressor, explain
 
 GIVEN = {"order": 2, "alpha": 0.1, "relevance": "equal", "random_state": 0}  # nothing to search
@@ -90,25 +96,26 @@ def phases(folder):
     many = np.random.default_rng(0).normal(size=(1_000_000, 6))
     kernel, pair = small.expansion_.kernel, (many[:60_000], np.ones(60_000))
     learned = {"relevance": "learned", "order": "auto", "alpha": "auto"}
-    planning, of_large, regressor, anova = salsa.planning, salsa.large, salsa.regressor, salsa.explain.anova
+    plan, order, anova = salsa.selection.plan, salsa.selection.order, salsa.explain.anova
+    solvers, jackknife = salsa.solvers, salsa.uncertainty.jackknife
     return {
-        "race": (planning, "race", 0.1, fitting(600, **learned)),
-        "kernel": (planning, "finish", 0.05, fitting(600, **learned, verbose=0)),
-        "order": (planning, "search_order", 0.1, fitting(800, order="auto", alpha="auto")),
-        "exact": (planning, "solve_once", 0.02, fitting(2500)),
-        "lowrank": (of_large, "fit_ridge", 0.1, fitting(100_000, solver="lowrank", rank=200)),
-        "scores": (of_large, "with_scores", 0.05, fitting(20_000, solver="lowrank", rank=200)),
-        "pcg": (of_large, "solve_pcg", 0.1, fitting(30_000, solver="pcg", rank=50)),
-        "divide": (of_large, "divided_path", 0.1, fitting(10_000, solver="divide", rank=500)),
-        "features": (of_large, "fit_ridge", 0.1, fitting(60_000, solver="features", rank=200)),
+        "race": (plan, "race", 0.1, fitting(600, **learned)),
+        "kernel": (plan, "finish", 0.05, fitting(600, **learned, verbose=0)),
+        "order": (order, "search_order", 0.1, fitting(800, order="auto", alpha="auto")),
+        "exact": (solvers.exact, "solve_once", 0.02, fitting(2500)),
+        "lowrank": (solvers.lowrank, "fit_ridge", 0.1, fitting(100_000, solver="lowrank", rank=200)),
+        "scores": (solvers.lowrank, "uncertainty_of", 0.05, fitting(20_000, solver="lowrank", rank=200)),
+        "pcg": (solvers.pcg, "solve_pcg", 0.1, fitting(30_000, solver="pcg", rank=50)),
+        "divide": (solvers.divide, "divided_path", 0.1, fitting(10_000, solver="divide", rank=500)),
+        "features": (solvers.random_features, "fit_ridge", 0.1, fitting(60_000, solver="features", rank=200)),
         "sweep": (AdditiveKernel, "product", 0.1, using(small, lambda: kernel.product(many[:60_000], *pair))),
         "predict": (salsa.expansion.KernelExpansion, "predict", 0.1, using(small, lambda: small.predict(many))),
-        "uncertainty": (regressor, "learn_uncertainty", 0.02, using(large, large.leave_one_out)),
+        "uncertainty": (jackknife, "learn_jackknife", 0.02, using(large, large.leave_one_out)),
         "interval": (SalsaRegressor, "predict_interval", 0.1, using(small, lambda: small.predict_interval(many))),
         "sobol": (anova, "effect_variances", 0.03, using(cubic, lambda: explain.decompose(cubic).sobol())),
-        "shapley": (AdditiveKernel, "shapley", 0.1, using(small, lambda: explain.shapley(small, many))),
+        "shapley": (salsa.explain.shapley, "kernel_shapley", 0.1, using(small, lambda: explain.shapley(small, many))),
         "report": (
-            salsa.explain.report,
+            salsa.explain.report.write,
             "report_payload",
             0.05,
             using(small, lambda: explain.write_report(small, folder / "report.html")),
@@ -121,7 +128,7 @@ def on_a_cluster():
     import dask.array as da
     from dask.distributed import Client
 
-    from salsa.cluster import ClusterRows
+    from salsa.data.dask_rows import ClusterRows
     from salsa.distributed import DaskSalsaRegressor
 
     client = Client(processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0")
@@ -144,7 +151,7 @@ def main(names):
                 "hit": hit,
                 "unchanged": pickle.dumps(what.model) == before,
                 "files": [path.name for path in folder.iterdir()],
-                "blas": salsa.blas._limit.users,
+                "blas": salsa._utils.blas._limit.users,
                 "python_threads": threading.active_count(),
                 "threads": thread_count() - threads,
             }

@@ -101,9 +101,9 @@ class TestFit:
         both = dd.concat([empty, frame])
         one = DaskSalsaRegressor(client, **PARAMETERS).fit(both[list("abcdef")], both["y"])
         np.testing.assert_allclose(one.predict(pd.DataFrame(X, columns=list("abcdef"))), model.predict(X), atol=1e-8)
-        monkeypatch.setattr("salsa.blockwise.SCORE_ROWS", 12)  # every 50th row, of partitions of 20
+        monkeypatch.setattr("salsa.solvers.lowrank.SCORE_ROWS", 12)  # every 50th row, of partitions of 20
         some = DaskSalsaRegressor(client, **PARAMETERS).fit(frame[list("abcdef")], frame["y"])
-        assert some._cvplus[0].below[0, :, -1].sum() == pytest.approx(600)
+        assert some._fitted.uncertainty.cvplus.below[0, :, -1].sum() == pytest.approx(600)
 
     def test_few_rows_and_solvers_that_need_them_all_are_fitted_here(self, client):
         X, y = additive_truth(n=200)

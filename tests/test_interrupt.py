@@ -1,6 +1,6 @@
 """Ctrl-C in every long phase: soon, cleanly, and the estimator stays what it was. Figures in docs/proofs.md.
 
-Compared methods, reports, predictions and Figure 1 on the command line: tests/cli and tests/test_paper_figures.py.
+Compared methods, reports, predictions and Figure 1 on the command line: tests/cli and tests/paper/test_figures.py.
 """
 
 import json

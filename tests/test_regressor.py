@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from salsa import SalsaRegressor, load
-from salsa.solvers import exact_bytes
+from salsa._utils.memory import exact_bytes
 
 
 def equal(*args, **parameters):

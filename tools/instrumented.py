@@ -15,14 +15,14 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Whatever calls the core at every instruction set, and what builds on it closely.
 CORE_TESTS = [
-    "tests/test_core.py",
-    "tests/test_core_input.py",
-    "tests/test_kernels.py",
-    "tests/test_missing.py",
-    "tests/test_learning.py::TestPosterior",
-    "tests/test_anova.py::TestCompiled",
-    "tests/test_shapley.py::TestCompiled",
-    "--deselect=tests/test_core.py::test_peak_memory_is_that_of_the_result",  # instruments need memory too
+    "tests/kernels/test_core.py",
+    "tests/kernels/test_core_input.py",
+    "tests/kernels/test_additive.py",
+    "tests/kernels/test_missing.py",
+    "tests/learning/test_learn.py::TestPosterior",
+    "tests/explain/test_anova.py::TestCompiled",
+    "tests/explain/test_shapley.py::TestCompiled",
+    "--deselect=tests/kernels/test_core.py::test_peak_memory_is_that_of_the_result",  # instruments need memory too
 ]
 
 # What a kind of build tells CMake. Debug builds keep assertions and symbols; CMakeLists.txt sets the optimisation.

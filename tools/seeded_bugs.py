@@ -42,11 +42,13 @@ class Bug:
 PYTEST = 'PYTHON -m pytest -q -m "not slow"'
 BUGS = [
     Bug(
-        "read_past_the_end", "PYTHON tools/sanitize.py tests/test_core.py -k finite_differences", "heap-buffer-overflow"
+        "read_past_the_end",
+        "PYTHON tools/sanitize.py tests/kernels/test_core.py -k finite_differences",
+        "heap-buffer-overflow",
     ),
-    Bug("shift_too_far", "PYTHON tools/sanitize.py tests/test_core.py -k rounding_errors", "shift exponent"),
-    Bug("unchecked_rows", "PYTHON tools/sanitize.py tests/test_core_input.py", "heap-buffer-overflow"),
-    Bug("unchecked_alignment", "PYTHON tools/sanitize.py tests/test_core_input.py", "misaligned address"),
+    Bug("shift_too_far", "PYTHON tools/sanitize.py tests/kernels/test_core.py -k rounding_errors", "shift exponent"),
+    Bug("unchecked_rows", "PYTHON tools/sanitize.py tests/kernels/test_core_input.py", "heap-buffer-overflow"),
+    Bug("unchecked_alignment", "PYTHON tools/sanitize.py tests/kernels/test_core_input.py", "misaligned address"),
     Bug("shared_scratch", "PYTHON tools/races.py", "data race"),
     Bug("uninitialised_sum", "PYTHON tools/memcheck.py bindings", "uninitialised value"),
     Bug("freed_result", "PYTHON tools/memcheck.py bindings", "Invalid read"),

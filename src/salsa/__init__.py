@@ -7,9 +7,10 @@ from salsa._version import __version__
 
 if TYPE_CHECKING:
     from salsa.expansion import KernelExpansion
-    from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
+    from salsa.kernels.additive import AdditiveKernel
+    from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
     from salsa.regressor import SalsaRegressor, load
-    from salsa.selection import OrderSearch
+    from salsa.selection.results import OrderSearch
 
 __all__ = [
     "AdditiveKernel",
@@ -23,12 +24,12 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdditiveKernel": "salsa.kernels",
+    "AdditiveKernel": "salsa.kernels.additive",
     "KernelExpansion": "salsa.expansion",
-    "OrderSearch": "salsa.selection",
+    "OrderSearch": "salsa.selection.results",
     "SalsaRegressor": "salsa.regressor",
     "load": "salsa.regressor",
-    "rule_of_thumb_bandwidth": "salsa.kernels",
+    "rule_of_thumb_bandwidth": "salsa.kernels.bandwidths",
 }
 
 

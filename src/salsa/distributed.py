@@ -22,10 +22,13 @@ try:
 except ImportError as error:
     raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
 
-from salsa.cluster import ClusterRows, delayed_blocks, lengths, partitions
+from salsa.data.blocks import survey_block, together
+from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
+from salsa.fitted import assign, fitted_of
+from salsa.fitting import fit_rows
+from salsa.options import parse_options, parse_resources
 from salsa.progress import Progress, with_callbacks
 from salsa.regressor import SalsaRegressor, unchanged_by_failure
-from salsa.sources import survey_block, together
 
 __all__ = ["DaskSalsaRegressor"]
 
@@ -89,23 +92,23 @@ class DaskSalsaRegressor(SalsaRegressor):
             return self
         progress = Progress(self, X, y)
         with unchanged_by_failure(self):
-            self._check_choices()
-            client = self._client()
+            options, client = parse_options(self.get_params(deep=False)), self._client()
             blocks = delayed_blocks(X, y, sample_weight)
             surveys = client.gather(
-                client.compute([delayed(survey_block)(b, self.categorical_features) for b in blocks])
+                client.compute([delayed(survey_block)(b, options.categorical_features) for b in blocks])
             )
             seen = together(surveys)
             used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
             rows = ClusterRows(client, [block for block, _ in used], [count for _, count in used], seen.columns)
-            self._fit_seen(rows, seen, progress)
+            assign(self, fit_rows(options, rows, seen, progress))
+            progress.end()
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """As ``SalsaRegressor.predict``; of a Dask collection, Dask arrays that are computed when asked for."""
         if not is_dask_collection(X):
             return super().predict(X, return_std)
-        outputs = () if self._flat else (len(self.expansion_.offset),)
+        outputs = () if fitted_of(self).flat else (len(self.expansion_.offset),)
         if return_std:
             return tuple(self._lazily(X, _predict_with_sd, outputs, place) for place in (0, 1))
         return self._lazily(X, SalsaRegressor.predict, outputs)
@@ -114,7 +117,7 @@ class DaskSalsaRegressor(SalsaRegressor):
         """As ``SalsaRegressor.predict_interval``; of a Dask collection, a Dask array."""
         if not is_dask_collection(X):
             return super().predict_interval(X, coverage)
-        outputs = () if self._flat else (len(self.expansion_.offset),)
+        outputs = () if fitted_of(self).flat else (len(self.expansion_.offset),)
         return self._lazily(X, SalsaRegressor.predict_interval, (*outputs, 2), coverage)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -129,13 +132,13 @@ class DaskSalsaRegressor(SalsaRegressor):
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the client, which cannot be pickled: the current one takes its place."""
-        return super().__getstate__() | {"client": None}
+        state: dict[str, Any] = super().__getstate__()
+        return state | {"client": None}
 
     def local(self) -> SalsaRegressor:
         """The fitted model without the cluster, as ``save`` and ``load`` would give it."""
         model = SalsaRegressor(**{name: getattr(self, name) for name in SalsaRegressor._get_param_names()})
-        learned = {name: value for name, value in self.__getstate__().items() if name not in self.get_params()}
-        model.__dict__.update(learned)
+        assign(model, fitted_of(self))
         return model
 
     def _client(self) -> Client:
@@ -149,7 +152,7 @@ class DaskSalsaRegressor(SalsaRegressor):
 
     def _lazily(self, X: Any, method: Callable[..., Any], trailing: tuple[int, ...], *arguments: Any) -> Any:
         """method(model, rows, *arguments) of every partition, (n, *trailing)."""
-        self._check_resources()
+        parse_resources(self.n_jobs, self.memory_limit)
         model = self._client().scatter(self.local(), broadcast=True, hash=False)  # no key that is being released
         parts = [
             da.from_delayed(delayed(method)(model, part, *arguments), shape=(length, *trailing), dtype=np.float64)

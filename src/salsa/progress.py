@@ -6,15 +6,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from salsa.selection import Contender, OrderResult
-
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # scikit-learn before 1.9
     Fit = TypeVar("Fit", bound=Callable[..., Any])
 
     class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
+        """A mixin without methods: this scikit-learn has no callbacks."""
 
     def with_callbacks(method: Fit) -> Fit:
         return method
@@ -24,7 +22,7 @@ __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 
 
 class Progress:
-    """Of one fit. Every kernel and every order that has been tried is a task of its own to the callbacks."""
+    """The progress of one fit. Every kernel and every order that was tried is a task of its own to the callbacks."""
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.estimator, self.data, self.verbose = estimator, {"X": X, "y": y}, estimator.verbose
@@ -33,26 +31,13 @@ class Progress:
             self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
-    def contender(self, tried: Contender) -> None:
-        self._step(f"{tried.kernel} relevances, order {tried.order}", tried.error, tried.standard_error, tried.seconds)
-
-    def order(self, tried: OrderResult) -> None:
-        self._step(f"order {tried.order}", tried.path.error, tried.path.standard_error, tried.seconds)
-
     def begin(self, what: str) -> None:
-        """Something that may take long."""
+        """Announce a step that may take long."""
         if self.verbose:
             print(f"[salsa] {what} ...", file=sys.stderr)
 
-    def end(self) -> None:
-        """The model is complete."""
-        if self.context is not None:
-            nothing_lacks: dict[str, Any] = {}
-            self.context.call_on_fit_task_end(
-                estimator=self.estimator, reconstruction_attributes=nothing_lacks, **self.data
-            )
-
-    def _step(self, name: str, error: float, standard_error: float, seconds: float) -> None:
+    def tried(self, name: str, error: float, standard_error: float, seconds: float) -> None:
+        """Tell of a kernel or an order that was tried, with its held-out error as a share of the variance."""
         if self.verbose:
             what = f"{name}: error {error:.4g} +- {standard_error:.2g} of the variance, {seconds:.1f} s"
             print(f"[salsa] {what}", file=sys.stderr)
@@ -61,3 +46,11 @@ class Progress:
             metadata = {"error": error, "standard_error": standard_error, "seconds": seconds}
             task.call_on_fit_task_begin(estimator=self.estimator, metadata=metadata, **self.data)
             task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata, **self.data)
+
+    def end(self) -> None:
+        """Tell the callbacks that the model is complete."""
+        if self.context is not None:
+            nothing_lacks: dict[str, Any] = {}
+            self.context.call_on_fit_task_end(
+                estimator=self.estimator, reconstruction_attributes=nothing_lacks, **self.data
+            )

@@ -7,8 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines.backfitting import BackfittingEquations, SplineBackfittingRegressor
-from salsa.baselines.smoothing import AdditiveBasis, SplineBasis, standardise
+from salsa.baselines.methods.backfitting import BackfittingEquations, SplineBackfittingRegressor
+from salsa.baselines.methods.smoothing import AdditiveBasis, SplineBasis, standardise
 
 
 def additive(n=200, D=5, seed=0, noise=0.3):

@@ -8,10 +8,10 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines import splineanova
-from salsa.baselines.cosso import Alternation, COSSORegressor
-from salsa.baselines.garrote import GarrotePath
-from salsa.baselines.splineanova import AnovaKernel, Ridge, spline_kernel
+from salsa.baselines.methods import splineanova
+from salsa.baselines.methods.cosso import Alternation, COSSORegressor
+from salsa.baselines.methods.garrote import GarrotePath
+from salsa.baselines.methods.splineanova import AnovaKernel, Ridge, spline_kernel
 
 
 def friedman(n=200, D=8, seed=0, noise=0.5):

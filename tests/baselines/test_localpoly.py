@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines import localfits, localpoly
-from salsa.baselines.localfits import LocalFits
-from salsa.baselines.localpoly import LocalPolynomialRegressor
-from salsa.baselines.monomials import monomials, products
-from salsa.kernels import rule_of_thumb_bandwidth
+from salsa.baselines.methods import localfits, localpoly
+from salsa.baselines.methods.localfits import LocalFits
+from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
+from salsa.baselines.methods.monomials import monomials, products
+from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 
 
 def sets(D, degree):

@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from salsa.baselines import M5Regressor
-from salsa.baselines.model_tree import SMALLEST_CHILD, best_split, grow, linear_model, prune
+from salsa.baselines.methods.model_tree import SMALLEST_CHILD, best_split, grow, linear_model, prune
 
 
 def naive_split(X, y):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines.mars import MARSRegressor
+from salsa.baselines.methods.mars import MARSRegressor
 
 pytest.importorskip("pyearth")
 

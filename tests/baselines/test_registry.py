@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa.baselines
 from salsa.baselines import BASELINES, make_baseline
-from salsa.baselines.rbf import RBFInterpolationRegressor
+from salsa.baselines.methods.rbf import RBFInterpolationRegressor
 from salsa.baselines.registry import ALIASES, RIVALS, find_rival
 
 SLOW = ("ebm", "gpgam", "catboost", "random-forest", "hist-gbrt", "lightgbm", "xgboost", "gbrt", "svr-eps", "svr-nu")

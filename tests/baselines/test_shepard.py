@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines.shepard import POWERS, ShepardRegressor
+from salsa.baselines.methods.shepard import POWERS, ShepardRegressor
 
 
 def naive(X, y, queries, power, weight=None):

@@ -6,8 +6,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from salsa.baselines.smoothing import AdditiveBasis, standardise
-from salsa.baselines.spam import GroupLasso, SpAMRegressor
+from salsa.baselines.methods.smoothing import AdditiveBasis, standardise
+from salsa.baselines.methods.spam import GroupLasso, SpAMRegressor
 
 
 def truth(X):

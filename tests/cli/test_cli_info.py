@@ -9,7 +9,7 @@ import pandas as pd
 import salsa
 from cli.command import make_mixed, make_table
 from salsa import SalsaRegressor
-from salsa.archive import VERSION
+from salsa.persistence.archive import VERSION
 
 
 class TestInfo:

@@ -20,8 +20,8 @@ import salsa
 from cli.command import contents, make_table
 from salsa import SalsaRegressor
 from salsa.cli import predict
-from salsa.tables import writing
-from salsa.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
+from salsa.cli.tables import writing
+from salsa.cli.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
 
 
 class TestPredict:

@@ -19,7 +19,7 @@ import pytest
 import salsa
 from cli.command import COMMAND, contents, interrupt, interruptible, make_table, read_terminal, shell
 from salsa import cli
-from salsa.kernels import BASE_KERNELS
+from salsa.kernels.base import BASE_KERNELS
 from salsa.paper.datasets import PROTOCOLS
 from salsa.paper.runner import METHODS
 

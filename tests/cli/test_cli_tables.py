@@ -16,7 +16,7 @@ import salsa
 from cli.command import FIT_MIXED, make_mixed, make_table, shell
 from salsa import SalsaRegressor
 from salsa.cli import predict
-from salsa.tables.reading import read_table
+from salsa.cli.tables.reading import read_table
 
 
 class TestColumns:

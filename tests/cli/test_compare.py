@@ -16,7 +16,7 @@ import pytest
 from cli.command import contents, interrupt, interruptible, make_mixed, make_table, on_terminal, shell
 from cli.test_cli_shell import complete
 from salsa import cli
-from salsa.baselines import BASELINES, compare, leaderboard, trial
+from salsa.baselines import BASELINES, compare, cross_validation, leaderboard
 from salsa.baselines.registry import RIVALS
 from salsa.cli.compare import _chosen
 
@@ -34,14 +34,14 @@ def never_runs(monkeypatch):
 @pytest.fixture
 def broken(monkeypatch):
     """LAR and LASSO cannot be made."""
-    make = trial.make_baseline
+    make = cross_validation.make_baseline
 
     def make_baseline(name):
         if name in ("lar", "lasso"):
             raise RuntimeError("out of order")
         return make(name)
 
-    monkeypatch.setattr(trial, "make_baseline", make_baseline)
+    monkeypatch.setattr(cross_validation, "make_baseline", make_baseline)
 
 
 def read_frame(text):
@@ -129,7 +129,7 @@ class TestMethods:
                 return super().fit(X, y)
 
         loud = Loud(RIVALS["ridge"].make().steps)
-        monkeypatch.setattr("salsa.baselines.trial.make_baseline", lambda name: loud)
+        monkeypatch.setattr("salsa.baselines.cross_validation.make_baseline", lambda name: loud)
         code, out, err = call("compare", "train.csv", "--target", "y", "--methods", "ridge", "--json")
         assert (code, len(json.loads(out)), err) == (0, 1, "epoch 1\n" * 5)
 

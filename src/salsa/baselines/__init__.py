@@ -4,15 +4,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from salsa.baselines.additive_gp import AdditiveGPRegressor
-    from salsa.baselines.backfitting import SplineBackfittingRegressor
-    from salsa.baselines.cosso import COSSORegressor
     from salsa.baselines.leaderboard import Comparison, compare
-    from salsa.baselines.localpoly import LocalPolynomialRegressor
-    from salsa.baselines.m5 import M5Regressor
+    from salsa.baselines.methods.additive_gp import AdditiveGPRegressor
+    from salsa.baselines.methods.backfitting import SplineBackfittingRegressor
+    from salsa.baselines.methods.cosso import COSSORegressor
+    from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
+    from salsa.baselines.methods.m5 import M5Regressor
+    from salsa.baselines.methods.shepard import ShepardRegressor
+    from salsa.baselines.methods.spam import SpAMRegressor
     from salsa.baselines.registry import BASELINES, make_baseline
-    from salsa.baselines.shepard import ShepardRegressor
-    from salsa.baselines.spam import SpAMRegressor
 
 __all__ = [
     "BASELINES",
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdditiveGPRegressor": "additive_gp",
+    "AdditiveGPRegressor": "methods.additive_gp",
     "BASELINES": "registry",
-    "COSSORegressor": "cosso",
+    "COSSORegressor": "methods.cosso",
     "Comparison": "leaderboard",
-    "LocalPolynomialRegressor": "localpoly",
-    "M5Regressor": "m5",
-    "ShepardRegressor": "shepard",
-    "SpAMRegressor": "spam",
-    "SplineBackfittingRegressor": "backfitting",
+    "LocalPolynomialRegressor": "methods.localpoly",
+    "M5Regressor": "methods.m5",
+    "ShepardRegressor": "methods.shepard",
+    "SpAMRegressor": "methods.spam",
+    "SplineBackfittingRegressor": "methods.backfitting",
     "compare": "leaderboard",
     "make_baseline": "registry",
 }

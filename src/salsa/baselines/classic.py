@@ -38,7 +38,7 @@ def locally_quadratic() -> Any:
 
 
 def _local_polynomial(degree: int) -> Any:
-    from salsa.baselines.localpoly import LocalPolynomialRegressor
+    from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
 
     return LocalPolynomialRegressor(degree=degree, random_state=SEED)
 
@@ -67,25 +67,25 @@ def gbrt() -> Any:
 
 
 def rbf_interpolation() -> Any:
-    from salsa.baselines.rbf import RBFInterpolationRegressor
+    from salsa.baselines.methods.rbf import RBFInterpolationRegressor
 
     return centred(near(RBFInterpolationRegressor()))
 
 
 def m5() -> Any:
-    from salsa.baselines.m5 import M5Regressor
+    from salsa.baselines.methods.m5 import M5Regressor
 
     return M5Regressor()
 
 
 def shepard() -> Any:
-    from salsa.baselines.shepard import ShepardRegressor
+    from salsa.baselines.methods.shepard import ShepardRegressor
 
     return ShepardRegressor(random_state=SEED)
 
 
 def backfitting() -> Any:
-    from salsa.baselines.backfitting import SplineBackfittingRegressor
+    from salsa.baselines.methods.backfitting import SplineBackfittingRegressor
 
     return SplineBackfittingRegressor(random_state=SEED)
 
@@ -93,25 +93,25 @@ def backfitting() -> Any:
 def mars() -> Any:
     import pyearth  # noqa: F401  # so that it is missed here, not in every fold
 
-    from salsa.baselines.mars import MARSRegressor
+    from salsa.baselines.methods.mars import MARSRegressor
 
     return scaled(MARSRegressor())
 
 
 def cosso() -> Any:
-    from salsa.baselines.cosso import COSSORegressor
+    from salsa.baselines.methods.cosso import COSSORegressor
 
     return COSSORegressor(order=2, random_state=SEED)
 
 
 def spam() -> Any:
-    from salsa.baselines.spam import SpAMRegressor
+    from salsa.baselines.methods.spam import SpAMRegressor
 
     return SpAMRegressor(random_state=SEED)
 
 
 def additive_gp() -> Any:
-    from salsa.baselines.additive_gp import AdditiveGPRegressor
+    from salsa.baselines.methods.additive_gp import AdditiveGPRegressor
 
     return AdditiveGPRegressor(random_state=SEED)
 

@@ -10,8 +10,8 @@ from sklearn.compose import make_column_transformer
 from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
-from salsa.columns import learn_columns
-from salsa.kernels import Floats
+from salsa._utils.arrays import Floats
+from salsa.data.columns import learn_columns
 
 
 def needs_encoding(X: Any) -> bool:

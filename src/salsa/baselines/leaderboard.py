@@ -14,12 +14,12 @@ import pandas as pd
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_consistent_length, column_or_1d
 
+from salsa._utils.arrays import Floats
+from salsa._utils.jsonable import jsonable
+from salsa.baselines.cross_validation import Measured, Method, Split, Task, run_all
 from salsa.baselines.encoding import needs_encoding
 from salsa.baselines.registry import find_rival
-from salsa.baselines.trial import Measured, Method, Split, Task, run_all
-from salsa.folds import check_number_of_folds
-from salsa.jsonable import jsonable
-from salsa.kernels import Floats
+from salsa.data.splits import parse_cv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +62,7 @@ class Comparison:
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Error of every method that finished, one standard error either side, the best on top."""
-        from salsa.explain.displays.drawing import DARK, axes_or_new, label, name_ticks
+        from salsa._utils.drawing import DARK, axes_or_new, label, name_ticks
 
         rows = self._finished()[::-1]
         with axes_or_new(ax, 6.5, 1.2 + 0.3 * len(rows)) as axes:
@@ -183,7 +183,7 @@ def _target(X: Any, y: Any) -> Floats:
 
 
 def _splits(cv: Any, X: Any, y: Floats, random_state: int | None) -> list[Split]:
-    check_number_of_folds(cv)
+    parse_cv(cv)
     if cv is None or isinstance(cv, int | np.integer):
         folds = 5 if cv is None else int(cv)
         if folds > len(y):

@@ -10,7 +10,7 @@ from salsa.baselines.tuning import SEED, centred, named, scaled
 
 
 def gp_ard() -> Any:
-    from salsa.baselines.additive_gp import AdditiveGPRegressor
+    from salsa.baselines.methods.additive_gp import AdditiveGPRegressor
 
     return AdditiveGPRegressor("all", random_state=SEED)
 
@@ -56,7 +56,7 @@ def gpgam() -> Any:
 def xrfm() -> Any:
     import xrfm  # noqa: F401 - ours imports it when it is fitted, which is late to say that it is missing
 
-    from salsa.baselines.rfm import XRFMRegressor
+    from salsa.baselines.methods.rfm import XRFMRegressor
 
     return centred(scaled(XRFMRegressor(random_state=SEED)))
 

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from salsa.kernels import Floats
+from salsa._utils.arrays import Floats
 
 Grid = Mapping[str, Sequence[Any]]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson, Category, Data, Drop, check_seconds
 from salsa.cli.completion import complete_column, complete_list
-from salsa.cli.options import AsJson, Category, Data, Drop, check_seconds
 from salsa.cli.show import print_fields, print_table, progress, show
-from salsa.cli.training import Roles, whole_table
+from salsa.cli.training_file import Roles, whole_table
 
 if TYPE_CHECKING:
     from salsa.baselines import Comparison
@@ -99,7 +99,7 @@ def _lacking(names: Sequence[str]) -> Iterator[str]:
 
 def _check_plot(path: Path, data: str) -> None:
     """ValueError unless there will be a picture: better before the work than after it."""
-    from salsa.tables.writing import check_output
+    from salsa.cli.tables.writing import check_output
 
     try:
         import matplotlib as mpl
@@ -121,7 +121,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
     """The errors as a picture, whole or not at all."""
     from matplotlib import pyplot as plt
 
-    from salsa.files import replacing
+    from salsa._utils.atomic import replacing
 
     figure: Any = comparison.plot().figure
     with replacing(path) as temporary:

@@ -11,7 +11,7 @@ from contextlib import suppress
 import typer
 from typer._completion_shared import get_completion_script, install
 
-from salsa.tables.formats import format_of
+from salsa.cli.tables.formats import format_of
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
 
@@ -87,7 +87,7 @@ def column_names(path: str) -> list[str]:
 
 
 def _feature_names(model: str) -> list[str]:
-    from salsa.archive import read_archive
+    from salsa.persistence.archive import read_archive
 
     return list(read_archive(model)[0]["columns"]["names"])
 

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson
 from salsa.cli.explain import importance, print_importance
 from salsa.cli.fit import fit_file, print_fit
-from salsa.cli.inputs import read_features
-from salsa.cli.options import AsJson
 from salsa.cli.predict import predict_file
+from salsa.cli.prediction_file import read_features
 from salsa.cli.report import write_html
 from salsa.cli.show import print_table, show
 
@@ -27,7 +27,7 @@ def demo(
     Example: [bold]salsa demo --out my-first-model[/bold]
     """
     from salsa import SalsaRegressor, load
-    from salsa.tables.writing import check_output
+    from salsa.cli.tables.writing import check_output
 
     out.mkdir(exist_ok=True)
     train, test, path, report = (out / name for name in ("train.csv", "test.csv", "model.salsa", "report.html"))
@@ -49,7 +49,7 @@ def _write_data(whole: Path, train: Path, test: Path) -> None:
     from sklearn.datasets import make_friedman1
     from sklearn.model_selection import train_test_split
 
-    from salsa.tables.writing import write_table
+    from salsa.cli.tables.writing import write_table
 
     X, y = make_friedman1(n_samples=1000, n_features=10, noise=1.0, random_state=0)
     table = pd.DataFrame(X, columns=[f"x{j}" for j in range(1, 11)]).assign(target=y)
@@ -66,7 +66,7 @@ def _compare(train: Path, test: Path, predicted: Path) -> dict[str, float]:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    from salsa.tables.reading import read_table
+    from salsa.cli.tables.reading import read_table
 
     seen, unseen = read_table(str(train)), read_table(str(test))
     y = seen.pop("target")

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson, Model, check_readable
 from salsa.cli.completion import complete_column, complete_features
-from salsa.cli.inputs import read_features
-from salsa.cli.options import AsJson, Model, check_readable
+from salsa.cli.prediction_file import read_features
 from salsa.cli.report import write_html
 from salsa.cli.show import print_fields, print_table, progress, show
 
@@ -57,7 +57,7 @@ def explain(
     Example: [bold]salsa explain houses.salsa new.csv --row 3 --out report.html[/bold]
     """
     from salsa import load
-    from salsa.tables.writing import check_output
+    from salsa.cli.tables.writing import check_output
 
     _check_data(data, target, row)
     if out is not None:
@@ -134,8 +134,8 @@ def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
 
 def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
     """What each feature adds to the prediction for one row, largest first."""
+    from salsa.cli.tables.reading import title
     from salsa.explain import shapley
-    from salsa.tables.reading import title
 
     if not 1 <= row <= len(X):
         raise ValueError(f"--row {row}: {title(data)} has rows 1 to {len(X)}")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson, Category, Data, Drop
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.large import is_large, large_table
-from salsa.cli.options import AsJson, Category, Data, Drop
 from salsa.cli.report import write_html
 from salsa.cli.show import Listener, print_fields, print_table, progress, show
-from salsa.cli.training import Roles, Training, whole_table
+from salsa.cli.training_file import Roles, Training, whole_table
 
 if TYPE_CHECKING:  # the command imports what it needs, so that help is quick
     from salsa.regressor import SalsaRegressor
@@ -135,7 +135,7 @@ def fit_file(
     report: Path | None = None,
 ) -> dict[str, Any]:
     """Read, fit, save, report; what there is to tell."""
-    from salsa.tables.writing import check_output
+    from salsa.cli.tables.writing import check_output
 
     check_output(out, data)
     if report is not None:
@@ -166,7 +166,7 @@ def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaReg
 
 def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
     """The table, read whole unless it is large beside the memory."""
-    from salsa.memory import memory_limit_bytes
+    from salsa._utils.memory import memory_limit_bytes
 
     is_too_large = is_large(data, memory_limit_bytes(model.memory_limit))
     return large_table(data, roles) if is_too_large else whole_table(data, roles)
@@ -263,7 +263,7 @@ def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequenc
 
 def _size(text: str | None) -> str | None:
     """The text, if it is a size."""
-    from salsa.memory import memory_limit_bytes
+    from salsa._utils.memory import memory_limit_bytes
 
     try:
         memory_limit_bytes(text)

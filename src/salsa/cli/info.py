@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from salsa.cli.options import AsJson, Model
+from salsa.cli.arguments import AsJson, Model
 from salsa.cli.show import print_fields, print_table, show
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
 
 def _summary(path: str) -> dict[str, Any]:
     from salsa import load
-    from salsa.archive import read_archive
+    from salsa.persistence.archive import read_archive
 
     model, (header, _) = load(path), read_archive(path)
     anchors, outputs = model.expansion_.coef.shape
@@ -86,7 +86,7 @@ def _print_info(summary: dict[str, Any]) -> None:
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    from salsa.memory import format_bytes
+    from salsa._utils.memory import format_bytes
 
     writer = f", by salsa {summary['salsa_version']}" if summary["salsa_version"] else ""
     yield "model", summary["model"]

@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from salsa.cli.show import progress
-from salsa.cli.training import Roles, code_notes, feature_names, with_values
+from salsa.cli.training_file import Roles, code_notes, feature_names, with_values
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from salsa.cli.tables.census import CsvTypes
     from salsa.regressor import SalsaRegressor
-    from salsa.tables.large import CsvTypes
 
 COPIES = 4  # of a table that is read whole: the frame, its checks, the encoded copy, the fit's slices
 REPORT_ROWS = 20_000
@@ -24,7 +24,7 @@ def is_large(data: str, limit: int) -> bool:
     Numbers take 8 bytes, and Parquet and Feather tell how many there are. CSV has about as many bytes of text; packed
     with gzip, a quarter. Standard input is never large: it cannot be read twice.
     """
-    from salsa.tables.large import table_bytes
+    from salsa.cli.tables.census import table_bytes
 
     return COPIES * table_bytes(data) > limit
 
@@ -48,7 +48,7 @@ class LargeTable(NamedTuple):
         """The first rows, and one for each anchor: by these a report knows that the rows are not new."""
         import pandas as pd
 
-        from salsa.moments import row_keys
+        from salsa.data.rows import row_keys
 
         anchors = set(row_keys(model.expansion_.anchors))
         first, parts = REPORT_ROWS - len(anchors), list[Any]()
@@ -61,7 +61,7 @@ class LargeTable(NamedTuple):
 
     def _blocks(self, told: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
         """Features, target and weights, as for ``fit_blocks``."""
-        from salsa.tables.checking import numeric, plain_features, target_of
+        from salsa.cli.tables.checking import numeric, plain_features, target_of
 
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
             X = plain_features(chunk, self.features, self.roles.category, self.data)
@@ -71,9 +71,9 @@ class LargeTable(NamedTuple):
 
 def large_table(data: str, roles: Roles) -> LargeTable:
     """Look at all chunks, twice where the file has no types; ValueError where the table will not do."""
-    from salsa.tables.formats import format_of
-    from salsa.tables.large import Census, CsvTypes, csv_types
-    from salsa.tables.reading import columns_with_leading_zeros
+    from salsa.cli.tables.census import Census, CsvTypes, csv_types
+    from salsa.cli.tables.formats import format_of
+    from salsa.cli.tables.reading import columns_with_leading_zeros
 
     names = feature_names(_first_row(data), roles, data)
     used = [*names, *roles.special]
@@ -92,14 +92,14 @@ def large_table(data: str, roles: Roles) -> LargeTable:
 
 
 def _first_row(data: str) -> "pd.DataFrame":
-    from salsa.tables.reading import read_chunks
+    from salsa.cli.tables.reading import read_chunks
 
     return next(read_chunks(data, 1))
 
 
 def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
     """Of a size that does not depend on the table; told hears of the rows so far."""
-    from salsa.tables.reading import CHUNK_VALUES, read_chunks
+    from salsa.cli.tables.reading import CHUNK_VALUES, read_chunks
 
     for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, types.floats):
         yield chunk

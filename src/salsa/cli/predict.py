@@ -12,11 +12,11 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa._utils.jsonable import jsonable
+from salsa.cli.arguments import AsJson, Data, Model
 from salsa.cli.completion import complete_column
-from salsa.cli.inputs import model_features
-from salsa.cli.options import AsJson, Data, Model
+from salsa.cli.prediction_file import model_features
 from salsa.cli.show import progress, show
-from salsa.jsonable import jsonable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -79,7 +79,7 @@ def predict(
     if as_json and kept:
         raise ValueError("--keep with --json needs a table to write to: --out FILE")
     from salsa import load
-    from salsa.tables.writing import write_text
+    from salsa.cli.tables.writing import write_text
 
     chunks = predictions(load(model), data, interval, kept)
     if as_json:
@@ -93,7 +93,7 @@ def predict_file(
 ) -> dict[str, Any]:
     """Predict chunk by chunk into a file; what there is to tell."""
     from salsa import load
-    from salsa.tables.writing import check_output, write_table
+    from salsa.cli.tables.writing import check_output, write_table
 
     check_output(out, data, model)
     with progress("Predicting") as say:
@@ -105,9 +105,11 @@ def predictions(
     model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
 ) -> Iterator["pd.DataFrame"]:
     """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered for several outputs."""
+    from salsa._utils.user_warning import OutsideRangeWarning
+
     for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* far outside the range")  # told once, of all chunks
+            warnings.simplefilter("ignore", OutsideRangeWarning)  # told once, of all chunks
             chunk = _predicted(model, X, interval)
         yield _beside(kept, chunk)
 

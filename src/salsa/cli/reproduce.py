@@ -2,7 +2,7 @@
 
 import typer
 
-from salsa.cli.figures import add_figures
+from salsa.cli.figure1 import add_figures
 from salsa.cli.plain import PlainCommand, PlainGroup
 from salsa.cli.table1 import table1
 

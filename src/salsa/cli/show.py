@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from salsa.jsonable import jsonable
+from salsa._utils.jsonable import jsonable
 
 WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
 

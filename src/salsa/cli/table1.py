@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson, check_seconds
 from salsa.cli.completion import complete_list, complete_words
-from salsa.cli.options import AsJson, check_seconds
 from salsa.cli.show import print_table, progress, show
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def table1(
 
     Example: [bold]salsa reproduce table1 --methods all --out table1 --limit 600[/bold]
     """
-    from salsa.files import replacing
+    from salsa._utils.atomic import replacing
     from salsa.paper import DATASETS
     from salsa.paper.runner import EVERY, METHODS, as_rows, plan
     from salsa.paper.tables import Table1

@@ -10,7 +10,7 @@ from salsa.explain.displays import (
     WaterfallDisplay,
 )
 from salsa.explain.effects import Axis, Effect
-from salsa.explain.report import write_report
+from salsa.explain.report.write import write_report
 from salsa.explain.shapley import Shapley, shapley
 
 __all__ = [

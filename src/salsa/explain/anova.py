@@ -24,13 +24,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from salsa.blas import one_blas_thread
-from salsa.explain.background import Subject, encoded, outside, subject_of
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa._utils.memory import row_blocks
+from salsa._utils.weighted import power_of_two
+from salsa.data.training_range import encoded
 from salsa.explain.effects import Axis, Effect, grid, term
+from salsa.explain.subject import Subject, subject_of
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
-from salsa.kernels import Floats
-from salsa.memory import row_blocks
-from salsa.moments import power_of_two
+from salsa.kernels.symmetric import outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from salsa.kernels import Distribution, Floats
+from salsa._utils.arrays import Floats
+from salsa.kernels.marginals import Distribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from salsa.explain.background import Subject, each_outside, encoded, subject_of
-from salsa.kernels import Floats, unit_rule
+from salsa._utils.arrays import Floats
+from salsa.data.training_range import encoded
+from salsa.explain.closed_forms import kernel_shapley, unit_rule
+from salsa.explain.subject import Subject, subject_of
+from salsa.kernels.symmetric import each_outside
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -48,7 +51,7 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
     """
     subject = subject_of(model, background, sample_weight)
     rows, (kernel, anchors, coef, _) = encoded(model, X), subject.expansion.parts
-    return Shapley(subject, rows, kernel.shapley(rows, anchors, coef, subject.means))
+    return Shapley(subject, rows, kernel_shapley(kernel, rows, anchors, coef, subject.means))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -9,10 +9,14 @@ import numpy as np
 from scipy.linalg import qr
 from scipy.linalg.blas import dgemm
 
-from salsa.explain.background import Subject, each_outside
-from salsa.kernels import Distribution, Floats, covariances, observed_spread
-from salsa.memory import BLOCK_NUMBERS, row_blocks
-from salsa.warning import warn_user
+from salsa._utils.arrays import Floats
+from salsa._utils.memory import BLOCK_NUMBERS, row_blocks
+from salsa._utils.user_warning import warn_user
+from salsa.explain.closed_forms import covariances
+from salsa.explain.subject import Subject
+from salsa.kernels.bandwidths import observed_spread
+from salsa.kernels.marginals import Distribution
+from salsa.kernels.symmetric import each_outside
 
 #: In variances of two and more features, values of a number within this share of the bandwidth count as their mean,
 #: farther ones too where they would be more than so many; effects, means and Shapley values know no such thing

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from salsa.baselines.apart import OK
+from salsa._utils.atomic import replacing
+from salsa.baselines.processes import OK
 from salsa.baselines.registry import RIVALS
-from salsa.files import replacing
 from salsa.paper.figures import Point
 from salsa.paper.trials import fixed_order
 

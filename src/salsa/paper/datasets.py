@@ -23,7 +23,7 @@ from urllib.request import urlopen
 import numpy as np
 from scipy.io import loadmat
 
-from salsa.kernels import Floats, Places
+from salsa._utils.arrays import Floats, Places
 
 AUTHORS_URL = "https://raw.githubusercontent.com/kirthevasank/salsa/master/experiments/datasets/"
 PROTOCOLS = ("authors", "described")

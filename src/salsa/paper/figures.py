@@ -12,8 +12,8 @@ from typing import TypedDict
 
 import numpy as np
 
-from salsa.baselines.apart import OK, TIMED_OUT
 from salsa.baselines.leaderboard import standard_error
+from salsa.baselines.processes import OK, TIMED_OUT
 from salsa.paper.functions import LogBumps, Sample, draw, log_bumps
 from salsa.paper.ledger import open_ledger, read_results
 from salsa.paper.trials import Job, Row, fixed_order, measure

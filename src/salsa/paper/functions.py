@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.kernels import Floats
+from salsa._utils.arrays import Floats
 
 SEED = 1
 WEIGHTS = (0.3, 0.3, 0.4)

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, Generic, Protocol, TypeVar, get_args, get_type_hints
 
-from salsa.baselines.apart import OK, TIMED_OUT
+from salsa.baselines.processes import OK, TIMED_OUT
 
 
 class Record(Protocol):

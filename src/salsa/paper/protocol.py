@@ -10,12 +10,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from salsa.blas import one_blas_thread
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats, rule_of_thumb_bandwidth
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.paper.direct import direct_minimum
-from salsa.selection import increasing
-from salsa.solvers import Factor, Fold, exact_factor, expansion, held_out
+from salsa.selection.order import increasing
+from salsa.solvers.factor import Factor, exact_factor
+from salsa.solvers.ridge import expansion, held_out
 
 LAMBDA_RANGE = (1e-4, 100.0)  # times the number of training rows
 N_FOLDS = 5

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from sklearn.svm import SVR
 
-from salsa.baselines.apart import OK, failure
+from salsa.baselines.processes import OK, failure
 from salsa.baselines.registry import RIVALS, make_baseline
 from salsa.paper.datasets import DATASETS, load_dataset
 from salsa.paper.ledger import Ledger

@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh
 
-from salsa.kernels import AdditiveKernel, Floats
+from salsa._utils.arrays import Floats
+from salsa.kernels.additive import AdditiveKernel
 
 MOST_COMPONENTS = 5000  # kernel matrices that are decomposed one by one
 NEGLIGIBLE = 1e-3  # eigenvalues below this share of lambda are taken together

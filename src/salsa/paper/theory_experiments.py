@@ -16,7 +16,8 @@ from numpy.random import Generator
 from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
-from salsa.kernels import AdditiveKernel, Floats
+from salsa._utils.arrays import Floats
+from salsa.kernels.additive import AdditiveKernel
 from salsa.paper.theory import (
     base_eigenvalues,
     effective_dimension,

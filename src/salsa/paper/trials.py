@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from salsa.baselines.apart import OK, failure
+from salsa.baselines.processes import OK, failure
 from salsa.baselines.registry import find_rival, make_baseline
 from salsa.paper.functions import Sample
 from salsa.paper.measuring import fit_and_predict

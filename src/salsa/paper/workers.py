@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from salsa.baselines.apart import ask_all
+from salsa.baselines.processes import ask_all
 
 PATIENCE = 20  # times the limit, in seconds of the clock: for a fit that waits and takes no CPU time
 

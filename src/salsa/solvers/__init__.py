@@ -1,17 +1,71 @@
-"""Ridge regression with an additive kernel; every solver returns a ``KernelExpansion``."""
+"""Solvers of ridge regression with a kernel; every one returns a ``KernelExpansion``.
 
-from salsa.solvers.factor import Factor, exact_bytes, exact_factor
-from salsa.solvers.ridge import Fold, HeldOut, coefficients, degrees_of_freedom, expansion, held_out, solve_once
+A solver is a module with an object ``SOLVER``, and a row in the table below: it is imported when it is asked for.
+"""
 
-__all__ = [
-    "Factor",
-    "Fold",
-    "HeldOut",
-    "coefficients",
-    "degrees_of_freedom",
-    "exact_bytes",
-    "exact_factor",
-    "expansion",
-    "held_out",
-    "solve_once",
-]
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import NamedTuple
+
+from numpy.random import RandomState
+
+from salsa._utils.arrays import Floats
+from salsa.data.rows import FoldOf, Observations, Rows
+from salsa.expansion import KernelExpansion
+from salsa.kernels import AdditiveKernel
+from salsa.losses import Loss
+from salsa.solvers.alpha import AlphaPath
+from salsa.uncertainty import Uncertainty
+
+#: Solvers by the name that users give, and the module of each
+SOLVERS = {
+    "exact": "exact",
+    "lowrank": "lowrank",
+    "pcg": "pcg",
+    "features": "random_features",
+    "divide": "divide",
+}
+
+
+class RidgeTask(NamedTuple):
+    """A ridge fit with a kernel that was chosen; targets count in units of `unit`, about `level`."""
+
+    rows: Rows  # all, wherever they are
+    sample: Observations  # some or all of them, targets in these units
+    kernel: AdditiveKernel
+    alpha: float  # found on a part of the sample, or on all rows
+    alphas: tuple[float, ...] | None  # the user's candidates; None: to be searched
+    rank: int  # the most anchors, random features or rows of a part
+    unit: Floats  # (q,)
+    level: Floats  # (q,), in these units
+    random_state: RandomState
+    threads: int | None
+    loss: Loss
+    fold: FoldOf | None = None  # None: alpha was chosen on all rows
+    n_folds: int = 0
+
+
+class Solution(NamedTuple):
+    """The fitted function and what the solver knows of it, in the units of the target."""
+
+    expansion: KernelExpansion
+    uncertainty: Uncertainty
+    path: AlphaPath | None = None  # None: alpha is that of the task
+    degrees_of_freedom: float = 0.0  # at the alpha of the path
+    notes: tuple[str, ...] = ()
+
+
+class Solver(NamedTuple):
+    """One way to solve a task."""
+
+    needs_all_rows: bool  # in the memory of this process
+    bytes: Callable[[int, int, int, int, int], int]  # n, D, rank, folds, threads -> peak memory, without the table
+    solve: Callable[[RidgeTask], Solution]
+
+
+def find_solver(name: str) -> Solver:
+    """Return the solver of this name."""
+    solver: Solver = import_module(f"salsa.solvers.{SOLVERS[name]}").SOLVER
+    return solver

@@ -8,23 +8,60 @@ different anchors is a function over all of them, with coefficients divided by t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.memory import exact_bytes
+from salsa._utils.threads import thread_count
+from salsa._utils.weighted import mean_and_standard_error
+from salsa.data.rows import Observations, mapped
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats
-from salsa.rows import Piece
+from salsa.kernels import AdditiveKernel
+from salsa.solvers import RidgeTask, Solution, Solver
+from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_GRID, mean_diagonal, try_alphas
 from salsa.solvers.factor import exact_factor
+from salsa.solvers.lowrank import marginals
 from salsa.solvers.ridge import coefficients, degrees_of_freedom, solve_once
+from salsa.uncertainty import Unavailable
+
+HELD_OUT_ROWS = 2000  # at most so many, and a fifth, to choose alpha by
+NO_UNCERTAINTY = "solver='divide' has no intervals or standard deviations: use solver='lowrank'"
 
 #: A map, in the order of the parts: the builtin, a pool's, joblib's, or that of a Dask client with its results gathered
-Run = Callable[[Callable[[Piece], Any], Iterable[Piece]], Iterable[Any]]
+Run = Callable[[Callable[[Observations], Any], Iterable[Observations]], Iterable[Any]]
 
 
-def solve_divided(kernel: AdditiveKernel, parts: Sequence[Piece], alpha: float, run: Run = map) -> KernelExpansion:
-    """The mean of the fits to the parts, each counting by its weight."""
+def solve_in_parts(task: RidgeTask) -> Solution:
+    """Choose alpha by the error on some rows that all parts leave out at first; then fit parts of all rows."""
+    rows, n, kernel = task.rows.take(np.arange(len(task.rows))), len(task.rows), task.kernel
+    rows = rows._replace(Y=rows.Y / task.unit - task.level)
+    run = partial(mapped, threads=thread_count(task.threads, n, task.rank, kernel.n_features))
+    held_out, rest = np.split(task.random_state.permutation(n), [min(n // 5, HELD_OUT_ROWS)])
+    tested, parts = rows.some(held_out), _parts(rows, rest, task.rank)
+    scale = mean_diagonal(kernel, task.sample.X)
+    alphas = [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas or scale * 10.0**LOG10_GRID]
+    predictions, degrees = divided_path(kernel, parts, tested.X, alphas, run)
+    deviances = task.loss.deviance(tested.Y, tested.Y - predictions) / task.loss.null(tested.Y, tested.weight)
+    errors = [mean_and_standard_error(values.mean(axis=1), tested.weight) for values in deviances]
+    path = try_alphas(dict(zip(alphas, errors, strict=True)).__getitem__, alphas)
+    parts = _parts(rows, np.append(held_out, rest), task.rank)
+    expansion = solve_divided(kernel, parts, path.alpha, run)
+    weight = np.concatenate([part.weight for part in parts])
+    if (weight != 1).any():
+        expansion = replace(expansion, marginals=marginals(task, expansion.anchors, weight))
+    whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
+    notes = (f"the mean of {len(parts)} fits",)
+    return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[alphas.index(path.alpha)]), notes)
+
+
+def solve_divided(
+    kernel: AdditiveKernel, parts: Sequence[Observations], alpha: float, run: Run = map
+) -> KernelExpansion:
+    """Return the mean of the fits to the parts, each counting by its weight."""
     shares = _shares(parts)
     solved = list(run(partial(_solution, kernel, alpha / _weight(parts)), parts))
     coef = np.concatenate([share * coef for share, (coef, _) in zip(shares, solved, strict=True)])
@@ -33,22 +70,22 @@ def solve_divided(kernel: AdditiveKernel, parts: Sequence[Piece], alpha: float, 
 
 
 def divided_path(
-    kernel: AdditiveKernel, parts: Sequence[Piece], X: Floats, alphas: Sequence[float], run: Run = map
+    kernel: AdditiveKernel, parts: Sequence[Observations], X: Floats, alphas: Sequence[float], run: Run = map
 ) -> tuple[Floats, Floats]:
-    """Of the mean of the fits, for every alpha: predictions (alphas, m, q) at the rows of X, degrees of freedom."""
+    """Return, for every alpha, predictions (alphas, m, q) of the mean fit at the rows of X, and degrees of freedom."""
     relative, shares = np.asarray(alphas) / _weight(parts), _shares(parts)
     tried = list(run(partial(_path, kernel, X, relative), parts))
     predictions, degrees = (np.array(values) for values in zip(*tried, strict=True))
     return np.tensordot(shares, predictions, axes=1), shares @ degrees
 
 
-def _solution(kernel: AdditiveKernel, relative: float, part: Piece) -> tuple[Floats, Floats]:
+def _solution(kernel: AdditiveKernel, relative: float, part: Observations) -> tuple[Floats, Floats]:
     coef, offset, _ = solve_once(kernel(part.X, n_threads=1), part.Y, relative * part.weight.sum(), part.weight)
     return coef, offset
 
 
-def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Piece) -> tuple[Floats, Floats]:
-    """One factor for all alphas."""
+def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Observations) -> tuple[Floats, Floats]:
+    """Fit one part for all alphas, from one factor."""
     factor, k = exact_factor(kernel(part.X, n_threads=1), part.weight), kernel(X, part.X, n_threads=1)
     alphas = relative * part.weight.sum()
     solutions = [coefficients(factor, part.Y, alpha) for alpha in alphas]
@@ -56,9 +93,21 @@ def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Piece) -> t
     return np.array([offset + k @ coef for coef, offset in solutions]), degrees
 
 
-def _weight(parts: Sequence[Piece]) -> float:
+def _weight(parts: Sequence[Observations]) -> float:
     return float(sum(part.weight.sum() for part in parts))
 
 
-def _shares(parts: Sequence[Piece]) -> Floats:
+def _shares(parts: Sequence[Observations]) -> Floats:
     return np.array([part.weight.sum() for part in parts]) / _weight(parts)
+
+
+def _parts(rows: Observations, places: Places, size: int) -> list[Observations]:
+    """Cut rows into parts of about equal size, at most `size` rows each."""
+    return [rows.some(part) for part in np.array_split(places, -(-len(places) // size))]
+
+
+def divide_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
+    return threads * exact_bytes(rank) + 8 * n * (2 * D + 4) + 8 * HELD_OUT_ROWS * (rank + len(LOG10_GRID))
+
+
+SOLVER = Solver(True, divide_bytes, solve_in_parts)

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.linalg import qr, svd
 from scipy.linalg.lapack import dpstrf
 
-from salsa.kernels import Floats
-from salsa.solvers.linalg import symmetric_eigen
+from salsa._utils.arrays import Floats
+from salsa._utils.linalg import symmetric_eigen
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -106,8 +106,3 @@ def _eigen_of_gram(F: Floats, u: Floats | None) -> tuple[Floats, Floats]:
     U, sigma, _ = svd(R, check_finite=False)
     order = np.flatnonzero(sigma**2 > _EPS * sigma[0] ** 2)[::-1]
     return Q @ U[:, order], sigma[order] ** 2
-
-
-def exact_bytes(n: int) -> int:
-    """Peak memory of an order search: K, LAPACK's workspace of twice its size, and copies (4.1 n^2 measured)."""
-    return 5 * 8 * n * n

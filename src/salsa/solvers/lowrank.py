@@ -1,156 +1,169 @@
 """Ridge regression on a few anchors: k(x, x') ~ phi(x)'phi(x'), phi(x) = L^-1 k(Z, x), L L' = k(Z, Z).
 
-1. Anchors Z (r, D) by randomly pivoted Cholesky: a row is drawn with a probability in proportion to what is left of its
-   diagonal, in blocks, of which the rows that others make unnecessary are rejected (Epperly, Tropp and Webber, 2024).
-2. One pass over the rows, in blocks of any size and on any number of machines, adds up ``Sums`` for every fold.
-3. From these, the ridge fit for every alpha, and the exact cross-validation error of this model, cost r^3 and no rows.
+1. Anchors Z from a sample of the rows, until the unexplained trace is small relative to alpha (``anchors``).
+2. A pass over all rows, in blocks of any size and on any number of machines, adds up sums for every fold (``sums``).
+3. From these, alpha by the exact cross-validation error of the model, the fit to all rows, and the fits without each
+   fold. Where all rows afford a smaller alpha than the sample did, more anchors are chosen, and again from 2.
+4. A second pass over some of the rows counts the sizes of held-out residuals, for intervals (``cvplus``).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial, reduce
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.random import RandomState
-from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsyrk
 
-from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats, Places
-from salsa.solvers.linalg import positive_factor, symmetric_eigen
+from salsa._utils.arrays import Floats
+from salsa.data.rows import Block
+from salsa.kernels.marginals import Distribution, marginal_of, thinned
+from salsa.solvers import RidgeTask, Solution, Solver
+from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
+from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
+from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores
 
-BLOCK = 64  # pivots drawn at a time
-ROUNDING = 1e-13  # share of the diagonal below which nothing is left of it
-
-
-@dataclass(frozen=True, eq=False)
-class Anchors:
-    """Points Z and the features that they give: phi(x)'phi(z) = k(x, z) wherever x or z is one of them."""
-
-    kernel: AdditiveKernel
-    points: Floats  # (r, D)
-    L: Floats  # (r, r), lower triangular
-    left: float  # share of the trace of k that they leave, over the rows they were chosen from
-
-    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
-        """phi (m, r), in the order of LAPACK."""
-        k = self.kernel(X, self.points, n_threads=n_threads)
-        return solve_triangular(self.L, k.T, lower=True, overwrite_b=True, check_finite=False).T
-
-    def expansion(self, theta: Floats, offset: Floats) -> KernelExpansion:
-        """The function offset + phi(x)'theta: its coefficients are L^-T theta."""
-        coef = solve_triangular(self.L, theta, lower=True, trans=1, check_finite=False)
-        return KernelExpansion(self.kernel, self.points, coef, offset)
+T = TypeVar("T")
+LEFT_OF_ALPHA = 1.0  # times alpha: the trace of the kernel matrix that anchors may leave unexplained
+ROUNDS = 3  # in which anchors are chosen, at most
+SAMPLE_ROWS = 20_000  # rows that anchors are chosen from
+SCORE_ROWS = 50_000  # about so many held-out residuals are counted
+MARGINAL_POINTS = 1024  # that a feature's values are remembered by
+BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # features in a block; rows, where there are many features
 
 
-def anchors_of(expansion: KernelExpansion) -> Anchors:
-    """The anchors that a low-rank fit stands on."""
-    kernel, points, *_ = expansion.parts
-    return Anchors(kernel, points, positive_factor(kernel(points)), np.nan)
+class Basis(Protocol):
+    """A map phi from rows to r features."""
+
+    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats: ...
 
 
-def choose_anchors(
-    kernel: AdditiveKernel,
-    X: Floats,
-    rank: int,
-    tolerance: float,
-    random_state: RandomState,
-    *,
-    n_threads: int | None = None,
-) -> Anchors:
-    """At most `rank` of the rows of X, fewer where what is left of the trace falls below `tolerance` of it."""
-    n = len(X)
-    F, diagonal = np.empty((n, min(rank, n)), order="F"), kernel.diagonal(X)
-    left, total, pivots = diagonal.copy(), diagonal.sum(), np.empty(0, dtype=np.intp)
-    while len(pivots) < F.shape[1] and left.sum() > min(tolerance, 0.5) * total:
-        k = len(pivots)
-        drawn = random_state.choice(n, size=min(BLOCK, F.shape[1] - k), p=left / left.sum())
-        new = _accepted(np.unique(drawn), kernel, X, F[:, :k], random_state)
-        G = kernel(X, X[new], n_threads=n_threads) - F[:, :k] @ F[new, :k].T
-        L = positive_factor(G[new])
-        F[:, k : k + len(new)] = solve_triangular(L, G.T, lower=True, check_finite=False).T
-        left -= np.sum(F[:, k : k + len(new)] ** 2, axis=1)
-        left[left < ROUNDING * diagonal] = 0.0
-        pivots = np.append(pivots, new)
-    pivots = pivots if len(pivots) else np.zeros(1, dtype=np.intp)  # of a kernel that vanishes
-    return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
+class Ridge(NamedTuple):
+    """The ridge fit to all rows; (theta, offset) of the fits without each fold."""
+
+    path: AlphaPath
+    total: Sums
+    whole: RidgePath
+    without: list[tuple[Floats, Floats]]
+
+    @property
+    def solution(self) -> tuple[Floats, Floats]:
+        """The parameters theta (r, q) and the offset (q,)."""
+        return self.whole.solution(self.path.alpha)
+
+    @property
+    def degrees_of_freedom(self) -> float:
+        return self.whole.degrees_of_freedom(self.path.alpha)
+
+    def cvplus(self, anchors: Anchors) -> CVPlus:
+        """Return the uncertainty without the sizes of residuals."""
+        whole, total, alpha = self.whole, self.total, self.path.alpha
+        root = np.ascontiguousarray(whole.V * np.sqrt(alpha / (whole.values + alpha)))  # as a file gives it back
+        least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
+        amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
+        thetas, offsets = (np.array(parts) for parts in zip(*self.without, strict=True))
+        no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), np.zeros(len(total.y), dtype=bool)
+        return CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
 
 
-def _accepted(drawn: Places, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
-    """Those of the drawn rows that would also have been drawn one after the other: never none."""
-    S = kernel(X[drawn]) - F[drawn] @ F[drawn].T
-    threshold = random_state.random_sample(len(drawn)) * S.diagonal()
-    accepted = []
-    for i, row in enumerate(drawn):
-        if S[i, i] > threshold[i]:
-            accepted.append(row)
-            S -= np.outer(S[:, i], S[i] / S[i, i])
-    return np.array(accepted if accepted else drawn[:1], dtype=np.intp)
+def solve_lowrank(task: RidgeTask) -> Solution:
+    """Choose anchors for the alpha of the sample, and more of them where all rows afford a smaller alpha."""
+    alpha = task.alpha
+    for _ in range(ROUNDS):
+        anchors = anchors_for(task, alpha)
+        ridge = fit_ridge(anchors, len(anchors.points), task)
+        alpha = ridge.path.alpha
+        if anchors.left <= tolerance(task, alpha) or len(anchors.points) == task.rank:
+            break
+    return on_anchors(task, anchors, ridge, ridge.cvplus(anchors), ridge.solution)
 
 
-@dataclass(frozen=True, eq=False)
-class Sums:
-    """Of rows with features phi (r,), targets y (q,) and weights: all that ridge regression wants to know of them."""
-
-    weight: float
-    x: Floats  # (r,) sum of w phi
-    y: Floats  # (q,) of w y
-    xx: Floats  # (r, r) of w phi phi'
-    xy: Floats  # (r, q) of w phi y'
-    yy: Floats  # (q,) of w y^2
-
-    @classmethod
-    def of(cls, F: Floats, Y: Floats, w: Floats) -> Sums:
-        """Of the rows of F (m, r), Y (m, q), w (m,)."""
-        root = np.sqrt(w)[:, None]
-        F, Y = root * F, root * Y
-        xx = dsyrk(1.0, F, trans=1, lower=1) if F.flags.f_contiguous else dsyrk(1.0, F.T, lower=1)
-        xx += np.tril(xx, -1).T
-        return cls(float(w.sum()), F.T @ root[:, 0], Y.T @ root[:, 0], xx, F.T @ Y, np.sum(Y**2, axis=0))
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(**{name: value + getattr(other, name) for name, value in vars(self).items()})
-
-    def __sub__(self, other: Sums) -> Sums:
-        return Sums(**{name: value - getattr(other, name) for name, value in vars(self).items()})
+def on_anchors(
+    task: RidgeTask, anchors: Anchors, ridge: Ridge, cvplus: CVPlus, solution: tuple[Floats, Floats]
+) -> Solution:
+    """Return the solution as a function of the anchors, with the sizes of held-out residuals for its intervals."""
+    expansion = replace(anchors.expansion(*solution), marginals=marginals(task, task.sample.X, task.sample.weight))
+    whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
+    uncertainty = uncertainty_of(task, anchors, cvplus)
+    notes = too_few_anchors(task, anchors, ridge.path.alpha)
+    return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes)
 
 
-class RidgePath:
-    """theta(alpha) = (C + alpha I)^-1 c, C and c the centred sums of some rows, from one eigen-decomposition."""
-
-    def __init__(self, rows: Sums) -> None:
-        self.x_mean, self.y_mean = rows.x / rows.weight, rows.y / rows.weight
-        C = rows.xx - np.outer(rows.x, self.x_mean)
-        values, self.V = symmetric_eigen(C, overwrite=True)
-        self.values = np.maximum(values, 0.0)
-        self.target = self.V.T @ (rows.xy - np.outer(rows.x, self.y_mean))
-
-    def rotated(self, alpha: float) -> Floats:
-        """V' theta (r, q)."""
-        return self.target / (self.values + alpha)[:, None]
-
-    def solution(self, alpha: float) -> tuple[Floats, Floats]:
-        """theta (r, q) and offset (q,)."""
-        theta = self.V @ self.rotated(alpha)
-        return theta, self.y_mean - self.x_mean @ theta
-
-    def degrees_of_freedom(self, alpha: float) -> float:
-        return 1.0 + float(np.sum(self.values / (self.values + alpha)))
+def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> LowRankUncertainty:
+    """Count the sizes of held-out residuals in a pass over some of the rows."""
+    every = max(1, len(task.rows) // SCORE_ROWS)
+    function = partial(_scores, anchors, cvplus, task.unit, task.level)
+    scored = cvplus.with_scores(_summed(function, Scores.__add__, task, len(anchors.points), every))
+    return LowRankUncertainty(replace(scored, offsets=scored.offsets + task.level), task.unit, anchors.points)
 
 
-class HeldOutSums:
-    """Squared error (q,) on some rows of the ridge fit to others, for any alpha, from the sums of both."""
+def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
+    """Fit all rows on r features, with alpha by the cross-validation error."""
+    folds = _summed(partial(_fold_sums, basis, task.n_folds, task.unit, task.level), _added, task, r)
+    total = reduce(Sums.__add__, folds)
+    held_out = [HeldOutSums(total - fold, fold) for fold in folds]
+    error_of = partial(cross_validation_error, held_out, target_scale(total))
+    path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
+    return Ridge(path, total, RidgePath(total), [part.path.solution(path.alpha) for part in held_out])
 
-    def __init__(self, fitted: Sums, held_out: Sums) -> None:
-        self.path, rows = RidgePath(fitted), held_out
-        x_mean, y_mean = self.path.x_mean, self.path.y_mean
-        # sums of the held-out rows about the means of the fitted ones
-        xx = rows.xx - np.outer(rows.x, x_mean) - np.outer(x_mean, rows.x) + rows.weight * np.outer(x_mean, x_mean)
-        xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
-        self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
-        self.xx, self.xy, self.weight = self.path.V.T @ xx @ self.path.V, self.path.V.T @ xy, rows.weight
 
-    def squared_error(self, alpha: float) -> Floats:
-        theta = self.path.rotated(alpha)
-        error: Floats = self.yy - 2 * np.sum(theta * self.xy, axis=0) + np.sum(theta * (self.xx @ theta), axis=0)
-        return np.maximum(error, 0.0)
+def anchors_for(task: RidgeTask, alpha: float) -> Anchors:
+    """Choose anchors until the unexplained trace is below the tolerance, or `rank` is reached."""
+    X, limit = task.sample.X, tolerance(task, alpha)
+    return choose_anchors(task.kernel, X, task.rank, limit, task.random_state, n_threads=task.threads)
+
+
+def too_few_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> tuple[str, ...]:
+    """Return a note if the anchors leave more of the kernel's trace unexplained than this alpha affords."""
+    if anchors.left <= (limit := tolerance(task, alpha)):
+        return ()
+    left = f"{len(anchors.points)} anchors leave {anchors.left:.1e} of the kernel's trace, more than {limit:.1e}"
+    return (f"{left}: the fit is smoother than the exact one; a larger rank comes closer",)
+
+
+def tolerance(task: RidgeTask, alpha: float) -> float:
+    """Return the share of the kernel's trace over all rows that anchors may leave unexplained."""
+    kernel, X = task.kernel, task.sample.X
+    return LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(task.rows) * mean_diagonal(kernel, X))
+
+
+def marginals(task: RidgeTask, X: Floats, weight: Floats) -> tuple[Distribution, ...]:
+    """Return the distribution of every feature, by few points for numbers and by all levels for categories."""
+    limits = [None if base == "equality" else MARGINAL_POINTS for base in task.kernel.bases]
+    return tuple(thinned(marginal_of(x, weight), limit) for x, limit in zip(X.T, limits, strict=True))
+
+
+def block_rows(r: int) -> int:
+    """Return the rows of a block with r features, which do not depend on the number of threads."""
+    return max(LEAST_ROWS, BLOCK_NUMBERS // r)
+
+
+def lowrank_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
+    sample = min(n, SAMPLE_ROWS) * (2 * rank + 2 * D)
+    return 8 * (sample + (4 * folds + 8) * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
+
+
+def _summed(function: Callable[[Block], T], add: Callable[[T, T], T], task: RidgeTask, r: int, every: int = 1) -> T:
+    assert task.fold is not None  # large fits are given folds
+    return task.rows.total(function, add, task.fold, block_rows(r), every)
+
+
+def _fold_sums(basis: Basis, n_folds: int, unit: Floats, level: Floats, block: Block) -> list[Sums]:
+    """Return the block's part of the sums of every fold."""
+    F, Y = basis.features(block.X, n_threads=1), block.Y / unit - level
+    rows = [np.flatnonzero(block.fold == fold) for fold in range(n_folds)]
+    return [Sums.of(F[chosen], Y[chosen], block.weight[chosen]) for chosen in rows]
+
+
+def _scores(anchors: Anchors, cvplus: CVPlus, unit: Floats, level: Floats, block: Block) -> Scores:
+    F, prior = anchors.features(block.X, n_threads=1), anchors.kernel.diagonal(block.X)
+    return cvplus.scores(F, prior, block.Y / unit - level, block.weight, block.fold)
+
+
+def _added(one: list[Sums], other: list[Sums]) -> list[Sums]:
+    return [a + b for a, b in zip(one, other, strict=True)]
+
+
+SOLVER = Solver(False, lowrank_bytes, solve_lowrank)

@@ -1,5 +1,7 @@
 """The exact fit without its n x n matrix: conjugate gradients, preconditioned by a low-rank factor.
 
+1. Anchors, and alpha by the cross-validation error of the low-rank fit on them. 2. The exact fit for that alpha.
+
 (K + A) z = b, A = alpha W^-1, with K ~ F F' from a few anchors: the preconditioner F F' + A is inverted by Woodbury's
 formula, (FF' + A)^-1 = A^-1 - A^-1 F (I + F'A^-1 F)^-1 F'A^-1. Kernel blocks are recomputed in every iteration, of
 which a good factor leaves few: memory is n r numbers.
@@ -13,17 +15,44 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from salsa.kernels import Floats
-from salsa.solvers.linalg import positive_factor
-from salsa.solvers.lowrank import Anchors
+from salsa._utils.arrays import Floats
+from salsa._utils.linalg import positive_factor
+from salsa.expansion import KernelExpansion
+from salsa.solvers import RidgeTask, Solution, Solver
+from salsa.solvers.alpha import penalty
+from salsa.solvers.anchors import Anchors
+from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, marginals, uncertainty_of
+from salsa.uncertainty import Uncertainty
+from salsa.uncertainty.jackknife import ExactUncertainty
 
 TOLERANCE = 1e-9  # of the norm of every right-hand side
 MOST_ITERATIONS = 300
+JACKKNIFE_ROWS = 3000  # with more rows, the uncertainty is that of the low-rank fit: the exact one takes 40 n^2 bytes
 
 Operator = Callable[[Floats], Floats]
 
 
-class Solved(NamedTuple):
+def solve_by_iteration(task: RidgeTask) -> Solution:
+    """Fit all rows exactly, with the alpha of the low-rank fit on the preconditioner's anchors."""
+    anchors = anchors_for(task, task.alpha)
+    ridge = fit_ridge(anchors, len(anchors.points), task)
+    rows = task.rows.take(np.arange(len(task.rows)))
+    X, Y = rows.X, rows.Y / task.unit - task.level
+    added = penalty(task.kernel, X, ridge.path.alpha)
+    found = solve_pcg(anchors, X, Y, added, rows.weight, n_threads=task.threads)
+    note = f"conjugate gradients: {found.iterations} iterations, relative residual {found.residual:.1e}"
+    weight = rows.given_weight
+    background = None if weight is None else marginals(task, X, weight)
+    expansion = KernelExpansion(task.kernel, X, found.coef, found.offset + task.level, background).times(task.unit)
+    uncertainty: Uncertainty = ExactUncertainty(expansion, added, weight)
+    if len(X) > JACKKNIFE_ROWS:
+        uncertainty = uncertainty_of(task, anchors, ridge.cvplus(anchors))
+    return Solution(expansion, uncertainty, ridge.path, ridge.degrees_of_freedom, (note,))
+
+
+class Iterated(NamedTuple):
+    """The result of conjugate gradients."""
+
     coef: Floats  # (n, q)
     offset: Floats  # (q,)
     iterations: int
@@ -32,8 +61,8 @@ class Solved(NamedTuple):
 
 def solve_pcg(
     anchors: Anchors, X: Floats, Y: Floats, alpha: float, weight: Floats, *, n_threads: int | None = None
-) -> Solved:
-    """Coefficients and offset of the exact ridge fit; with an unpenalised intercept, as in ``solve_once``."""
+) -> Iterated:
+    """Return coefficients and offset of the exact ridge fit, with an unpenalised intercept as in ``solve_once``."""
     kernel, penalty = anchors.kernel, (alpha / weight)[:, None]
     right = np.column_stack([Y, np.ones(len(X))])
     Z, iterations, residual = conjugate_gradients(
@@ -42,11 +71,12 @@ def solve_pcg(
         right,
     )
     offset = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
-    return Solved(Z[:, :-1] - np.outer(Z[:, -1], offset), offset, iterations, residual)
+    coef = Z[:, :-1] - np.outer(Z[:, -1], offset)
+    return Iterated(coef, offset, iterations, residual)
 
 
 def conjugate_gradients(A: Operator, precondition: Operator, B: Floats) -> tuple[Floats, int, float]:
-    """A^-1 B for every column of B (n, q) at once, the number of iterations, and the largest relative residual."""
+    """Return A^-1 B for all columns of B (n, q) at once, the number of iterations, the largest relative residual."""
     Z, R = np.zeros_like(B), B.copy()
     size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(float).tiny)
     S = precondition(R)
@@ -66,12 +96,12 @@ def conjugate_gradients(A: Operator, precondition: Operator, B: Floats) -> tuple
 
 
 def _ratio(a: Floats, b: Floats) -> Floats:
-    """a / b, and 0 for a column that is solved."""
+    """Return a / b, and 0 for a column that is solved."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
 def _woodbury(F: Floats, penalty: Floats) -> Operator:
-    """V -> (F F' + A)^-1 V, A the diagonal penalty (n, 1)."""
+    """Return the map V -> (F F' + A)^-1 V, A the diagonal penalty (n, 1)."""
     scaled = F / penalty
     L = positive_factor(np.eye(F.shape[1]) + F.T @ scaled)
 
@@ -81,3 +111,10 @@ def _woodbury(F: Floats, penalty: Floats) -> Operator:
         return V / penalty - correction
 
     return precondition
+
+
+def pcg_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
+    return lowrank_bytes(n, D, rank, folds, threads) + 8 * 3 * n * rank
+
+
+SOLVER = Solver(True, pcg_bytes, solve_by_iteration)

@@ -13,24 +13,19 @@ Three formulas give the same held-out residuals; ``held_out`` takes the one that
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.linalg import solve_positive, symmetric_eigen
+from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel, Floats, Places
+from salsa.kernels.additive import AdditiveKernel
 from salsa.solvers.factor import Factor
-from salsa.solvers.linalg import solve_positive, symmetric_eigen
 
 _EPS = float(np.finfo(np.float64).eps)
-
-
-class Fold(NamedTuple):
-    """One split: `held_out` are all rows that were not trained on, `test` those of them that are scored."""
-
-    held_out: Places
-    test: Places  # positions within held_out
 
 
 class HeldOut(Protocol):

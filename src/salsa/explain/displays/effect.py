@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from salsa.explain.displays.drawing import BAND, DARK, FAINT, axes_or_new, draw_rug, label, name_ticks, percent
+from salsa._utils.drawing import BAND, DARK, FAINT, axes_or_new, draw_rug, label, name_ticks, percent
 from salsa.explain.displays.pairs import draw_heat_map, draw_lines, draw_surface
 from salsa.explain.displays.scales import mark_values, name_missing, number_scale, set_apart
 from salsa.explain.effects import FEW_VALUES, Effect

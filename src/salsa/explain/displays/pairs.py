@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.explain.displays.drawing import (
+from salsa._utils.arrays import Floats
+from salsa._utils.drawing import (
     BAND,
     FAINT,
     SIDES,
@@ -22,7 +23,6 @@ from salsa.explain.displays.drawing import (
 )
 from salsa.explain.displays.scales import Scale, name_missing, number_scale, set_apart
 from salsa.explain.effects import Effect
-from salsa.kernels import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

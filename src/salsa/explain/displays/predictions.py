@@ -11,9 +11,9 @@ from sklearn.metrics import r2_score
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
-from salsa.explain.background import interval_ends
-from salsa.explain.displays.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
-from salsa.kernels import Floats
+from salsa._utils.arrays import Floats
+from salsa._utils.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
+from salsa.explain.subject import interval_ends
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from salsa.explain.background import MISSING
-from salsa.explain.displays.drawing import LINE, Side, number, room_per_cell
+from salsa._utils.arrays import Floats
+from salsa._utils.drawing import LINE, Side, number, room_per_cell
 from salsa.explain.effects import Axis
-from salsa.kernels import Floats
+from salsa.explain.subject import MISSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa.explain.displays.drawing import (
+from salsa._utils.arrays import Floats
+from salsa._utils.drawing import (
     DARK,
     LIGHT,
     TEXT,
@@ -22,8 +23,7 @@ from salsa.explain.displays.drawing import (
     write_beside,
     write_in_cells,
 )
-from salsa.explain.reporting.words import THIN, adding_up
-from salsa.kernels import Floats
+from salsa.explain.report.phrases import THIN, adding_up
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from salsa.explain.background import MISSING
-from salsa.explain.displays.drawing import (
+from salsa._utils.arrays import Floats
+from salsa._utils.drawing import (
     DARK,
     LIGHT,
     LINE,
@@ -23,7 +23,7 @@ from salsa.explain.displays.drawing import (
     strongest,
     write_beside,
 )
-from salsa.kernels import Floats
+from salsa.explain.subject import MISSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

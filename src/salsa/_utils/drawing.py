@@ -1,0 +1,205 @@
+"""What all pictures share: a place to draw, names and numbers that fit, and colours that survive grey."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from math import ceil
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salsa._utils.arrays import Floats
+from salsa.kernels.marginals import Distribution, thinned
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+Side = Literal["x", "y"]
+SIDES: tuple[Side, Side] = ("x", "y")
+#: A dark blue and a light orange: apart for colour-blind eyes and in grey
+DARK, LIGHT = "#08519c", "#f5b26b"
+#: From what takes away to what adds, as in a waterfall
+DIVERGING = ("#b35806", LIGHT, "#f7f7f7", "#6baed6", DARK)
+LINE, FAINT, TEXT = "0.35", "0.75", "0.15"
+BAND = 2.0  # standard deviations either side of an effect
+LONGEST_NAME = 28
+SMALLEST_FONT, USUAL_FONT = 5.0, 10.0
+LARGEST, GROWING_STEPS = 80.0, 4  # inches, and times that a figure is made larger
+RUG_TICKS, RUG_HEIGHT = 100, 0.035
+_UNKNOWN = "□"
+
+
+@contextmanager
+def axes_or_new(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
+    """The axes given, or those of a new figure, which grows until nothing is cut off; inches are for usual letters."""
+    if ax is not None:
+        yield ax
+        return
+    check_matplotlib()
+    from matplotlib import pyplot as plt
+
+    larger = max(1.0, plt.rcParams["font.size"] / USUAL_FONT)
+    figure = plt.figure(figsize=np.minimum([larger * width, larger * height], LARGEST), layout="constrained")
+    yield figure.add_subplot()
+    _grow(figure)
+
+
+def _grow(figure: Figure) -> None:
+    """Titles and names are centred on their axes: what is cut off at one end needs twice as much room."""
+    for _ in range(GROWING_STEPS):
+        figure.draw_without_rendering()
+        box, size = figure.get_tightbbox(), figure.get_size_inches()
+        beyond = np.maximum([-box.x0, -box.y0], [box.x1, box.y1] - size)
+        if beyond.max() <= 0:
+            return
+        figure.set_size_inches(np.minimum(size + 2 * np.maximum(beyond, 0), LARGEST))
+
+
+def diverging() -> LinearSegmentedColormap:
+    """Orange below zero, pale at it, blue above: apart for colour-blind eyes."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("salsa", DIVERGING)
+
+
+def check_matplotlib() -> None:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise ImportError("pictures need matplotlib: pip install 'salsa-learn[plots]'") from None
+
+
+def strongest(sizes: Floats, most: int) -> NDArray[np.intp]:
+    """Places of the `most` largest of sizes that are not zero, the largest first."""
+    if most < 1:
+        raise ValueError(f"most={most}: at least one row is to be shown")
+    ranking = np.argsort(-np.abs(sizes), kind="stable")
+    return ranking[: min(most, np.count_nonzero(sizes))]
+
+
+def others_name(count: int) -> str:
+    return f"{count} other{'s' if count > 1 else ''}"
+
+
+def label(text: object, longest: int = LONGEST_NAME) -> str:
+    """A name for matplotlib: one line, shortened in the middle, no mathematics, no glyphs that fonts lack."""
+    name = " ".join(str(text).split())
+    if len(name) > longest:
+        tail = (longest - 1) // 2
+        name = f"{name[: longest - 1 - tail]}…{name[-tail:]}"
+    known = _glyphs(_font_files())
+    return "".join(letter if ord(letter) in known else _UNKNOWN for letter in name).replace("$", r"\$")
+
+
+def _font_files() -> tuple[str, ...]:
+    """Of the families that matplotlib is set to draw with."""
+    check_matplotlib()
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties, findfont
+
+    return tuple(findfont(FontProperties(family=[family])) for family in rcParams["font.family"])
+
+
+@lru_cache
+def _glyphs(files: tuple[str, ...]) -> frozenset[int]:
+    """The letters that these fonts can draw."""
+    from matplotlib.font_manager import get_font
+
+    return frozenset().union(*(get_font(file).get_charmap() for file in files))
+
+
+def number(value: float, digits: int = 4) -> str:
+    """With so many significant digits, and an exponent only for the very large and small."""
+    whole = 10 ** (digits - 1) <= abs(value) < 999999.5
+    text = f"{value:.0f}" if whole else f"{value + 0.0:.{digits}g}"
+    mantissa, e, exponent = text.partition("e")
+    return (f"{mantissa}e{int(exponent)}" if e else text).replace("-", "−")
+
+
+def signed(value: float) -> str:
+    """A difference, with three digits."""
+    text = number(value, 3)
+    return text if text.startswith("−") else f"+{text}"
+
+
+def percent(share: float) -> str:
+    """A share of one, as short as it can be said."""
+    if 0 < share < 1e-4:
+        return "< 0.01 %"
+    digits = 0 if share == 0 or share >= 0.0995 else 1 if share >= 0.00995 else 2
+    return f"{100 * share:.{digits}f} %"
+
+
+def percent_axis(ax: Axes, side: Side) -> None:
+    """Ticks at shares of one, as many as there is room for."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis, width = (ax.xaxis, 55.0) if side == "x" else (ax.yaxis, 25.0)
+    ticks = int(np.clip(room_per_cell(ax, side, 1) / width, 2, 6))
+    axis.set_major_locator(MaxNLocator(ticks, steps=[1, 2, 2.5, 5, 10]))
+    axis.set_major_formatter(lambda share, _: f"{100 * share:.10g} %")
+
+
+def name_ticks(ax: Axes, side: Side, names: Sequence[str]) -> float | None:
+    """Names at 0, 1, 2, ...: in smaller letters, then fewer of them, where there is little room.
+
+    The size of letters in points, None if not all names are there.
+    """
+    from matplotlib import rcParams
+    from matplotlib.font_manager import FontProperties
+
+    axis, room = ax.xaxis if side == "x" else ax.yaxis, room_per_cell(ax, side, len(names))
+    usual = FontProperties(size=rcParams["xtick.labelsize" if side == "x" else "ytick.labelsize"])
+    size = min(usual.get_size_in_points(), 0.75 * room)
+    step = max(1, ceil(SMALLEST_FONT / size))
+    places = range(0, len(names), step)
+    axis.set_ticks(places, labels=[names[place] for place in places], fontsize=max(size, SMALLEST_FONT))
+    axis.set_tick_params(length=0)
+    if side == "x" and max(map(len, names)) * 0.7 * size > room:
+        axis.set_tick_params(rotation=90)
+    return size if step == 1 else None
+
+
+def room_per_cell(ax: Axes, side: Side, cells: int) -> float:
+    """Points of 1/72 inch for each, where so many share a side of the axes."""
+    box = ax.get_window_extent()
+    return float(box.width if side == "x" else box.height) * 72 / ax.figure.dpi / cells
+
+
+def draw_rug(ax: Axes, side: Side, rug: Distribution) -> None:
+    """Ticks where the data are, longer where there are more of equal value."""
+    from matplotlib.collections import LineCollection
+
+    points, weights = thinned(rug, RUG_TICKS)
+    points, weights = points[~np.isnan(points)], weights[~np.isnan(points)]
+    if not len(points):
+        return
+    height = RUG_HEIGHT * np.maximum(weights / weights.max(), 0.25)
+    along, across = np.repeat(points, 2), np.column_stack([np.zeros_like(height), height]).ravel()
+    ends = np.column_stack([along, across] if side == "x" else [across, along]).reshape(-1, 2, 2)
+    transform = ax.get_xaxis_transform() if side == "x" else ax.get_yaxis_transform()
+    ax.add_collection(LineCollection(list(ends), colors=TEXT, linewidths=0.6, transform=transform), autolim=False)
+
+
+def write_beside(ax: Axes, texts: Sequence[str], ends: Sequence[float], size: float | None) -> None:
+    """A text to the right of where each row ends, a little smaller than its name; none if names are left out."""
+    for row, (text, end) in enumerate(zip(texts, ends, strict=True) if size else ()):
+        ax.annotate(text, (end, row), (6, 0), textcoords="offset points", va="center", fontsize=0.85 * (size or 0.0))
+
+
+def write_in_cells(ax: Axes, texts: Any, dark: Any) -> None:
+    """Texts (rows, columns) at the middle of unit cells, white on dark ones, if the longest fits."""
+    rows, columns = texts.shape
+    longest = max(map(len, texts.ravel())) or 1
+    size = min(8.5, 0.45 * room_per_cell(ax, "y", rows), room_per_cell(ax, "x", columns) / (0.7 * longest))
+    if size < SMALLEST_FONT:
+        return
+    for (row, column), text in np.ndenumerate(texts):
+        if text:
+            color = "white" if dark[row, column] else TEXT
+            ax.text(column, row, text, ha="center", va="center", fontsize=size, color=color)

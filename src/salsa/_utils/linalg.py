@@ -1,0 +1,61 @@
+"""Symmetric linear algebra that always answers: LAPACK, then the smallest help that works, and a note that says so."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg.lapack import dpotrf
+
+from salsa._utils.arrays import Floats
+
+_JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
+
+
+def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
+    """A^-1 B for symmetric A that is positive definite up to rounding, and a note if A needed help.
+
+    1. Cholesky of A. 2. Of A + jitter, the smallest of a ladder relative to the mean diagonal. 3. A pseudo-inverse.
+    """
+    mean = float(np.trace(A)) / len(A)
+    for jitter in _JITTERS:
+        try:
+            factor = cho_factor(A + jitter * mean * np.eye(len(A)) if jitter else A, lower=True, check_finite=False)
+        except LinAlgError:
+            continue
+        note = f"added {jitter:.0e} of the mean diagonal to factorise an ill-conditioned matrix" if jitter else None
+        return cho_solve(factor, B, check_finite=False), note
+    values, Q = symmetric_eigen(A)
+    keep = values > np.finfo(float).eps * len(A) * values[-1]
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=keep)
+    return (Q * inverse) @ (Q.T @ B), "used a pseudo-inverse for a singular matrix"
+
+
+def positive_factor(A: Floats) -> Floats:
+    """Lower L, in LAPACK's order, with L L' = A (n, n), plus the smallest jitter that is needed. A is overwritten."""
+    diagonal = A.diagonal().copy()
+    mean = float(diagonal.mean()) or 1.0
+    for jitter in (*_JITTERS, 1e-6, 1e-3):
+        np.fill_diagonal(A, diagonal + jitter * mean)
+        L, failed = _cholesky(A)
+        if not failed:
+            return L
+    np.fill_diagonal(A, diagonal + np.abs(A).sum(axis=1))  # positive definite by Gershgorin's theorem
+    return _cholesky(A)[0]
+
+
+def _cholesky(A: Floats) -> tuple[Floats, int]:
+    L, failed = dpotrf(A.T, lower=1)
+    return L, failed
+
+
+def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
+    """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge.
+
+    Before SciPy 1.14 the former refuses a single number.
+    """
+    if len(A) == 1:
+        return A[0].copy(), np.ones((1, 1))
+    try:
+        return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)
+    except LinAlgError:
+        return eigh(A, driver="ev", check_finite=False)

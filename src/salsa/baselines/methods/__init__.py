@@ -1,0 +1,1 @@
+"""Rivals that are written here because no maintained package has them."""

@@ -1,0 +1,94 @@
+"""Additive Gaussian processes (Duvenaud, Nickisch & Rasmussen 2011), on the compiled kernel of this package.
+
+The kernel sums all interactions of the orders 1..d; the variance of every order, a bandwidth and a scale for every
+feature and the noise maximise the marginal likelihood. Nothing guards what is learned, and nothing is pruned.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa._utils.memory import memory_limit_bytes, require_memory
+from salsa._utils.weighted import power_of_two
+from salsa.data.splits import Splits
+from salsa.expansion import KernelExpansion
+from salsa.kernels.symmetric import largest_order
+from salsa.learning import Problem, Structure
+from salsa.learning.learn import learn_kernel
+from salsa.solvers.ridge import solve_once
+
+ITERATIONS = 50
+PRODUCT = "all"
+
+
+class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Posterior mean of a Gaussian process with Gaussian base kernels and all orders up to `max_order`.
+
+    Parameters
+    ----------
+    max_order : int or "all", default=10
+        The highest order, at most the number of features. "all": the product of all features and no other order,
+        which is the usual Gaussian process with a bandwidth for every feature.
+    learning_rows : int, default=1000
+        Rows that the kernel is learned from, where there are more; the posterior mean uses all rows, by a Cholesky
+        factor of their kernel matrix.
+    random_state : int, RandomState instance or None, default=None
+        Draws those rows.
+
+    Attributes
+    ----------
+    kernel_ : ``AdditiveKernel``, the learned kernel.
+    noise_ : float, the variance of the noise as a share of that of the target.
+    expansion_ : ``KernelExpansion``, the posterior mean.
+    """
+
+    def __init__(
+        self,
+        max_order: Any = 10,
+        learning_rows: Any = 1000,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.max_order = max_order
+        self.learning_rows = learning_rows
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
+        Y = y.astype(np.float64)[:, None]
+        n, D = X.shape
+        structure = self._structure(D)
+        require_memory(24 * n * n, memory_limit_bytes(None), f"the kernel matrix of {n} rows", "Fit on fewer rows.")
+        unit = power_of_two(Y)
+        problem = Problem(X, Y / unit, None, ("gaussian",) * D)
+        splits = Splits(2, check_random_state(self.random_state), np.ones(len(problem.X), dtype=bool))
+        rows = splits.sample(problem, self.learning_rows)
+        learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
+        self.kernel_, self.noise_ = learned.kernel, learned.noise
+        with one_blas_thread():
+            coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
+        self.expansion_ = KernelExpansion(learned.kernel, X, coef, offset).times(unit)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Posterior mean (n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        return self.expansion_.predict(X, n_threads=1)[:, 0]
+
+    def _structure(self, D: int) -> Structure:
+        if not isinstance(self.learning_rows, Integral) or self.learning_rows < 2:
+            raise ValueError(f"learning_rows={self.learning_rows!r} must be an integer of at least 2")
+        if self.max_order == PRODUCT:
+            return Structure(largest_order(D), largest_order(D))
+        if isinstance(self.max_order, bool) or not isinstance(self.max_order, Integral) or self.max_order < 1:
+            raise ValueError(f"max_order={self.max_order!r} must be an integer of at least 1, or {PRODUCT!r}")
+        return Structure(1, min(int(self.max_order), D))

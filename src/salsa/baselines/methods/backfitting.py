@@ -1,0 +1,176 @@
+"""Back-fitting with cubic smoothing splines: f(x) = mean + sum_j f_j(x_j), every f_j smoothed on what others leave.
+
+The fit minimises |y - f|^2 / n + sum_j penalty_j int f_j''^2. All features get the same degrees of freedom, which mean
+the same for any units and any distribution of a feature; the penalties follow from them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.random import RandomState
+from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+
+DF_GRID = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
+ROUGH = 1e-4  # tolerance while candidates are compared
+
+
+class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Additive model of cubic smoothing splines, fitted by back-fitting (Hastie and Tibshirani, 1990).
+
+    Straight lines are fitted jointly by least squares, and what is curved feature by feature: their modified
+    back-fitting. Rounds are combined by conjugate gradients, as they crawl where features are correlated.
+
+    Parameters
+    ----------
+    df : "auto", float or sequence of float, default="auto"
+        Degrees of freedom of every feature's curve, 1 being a straight line. "auto" tries 1 to 10 by cross-validation,
+        a sequence exactly those.
+    n_knots : int, default=30
+        The most knots of a curve. With no more distinct values than that, curves are smoothing splines proper.
+    cv : int, splitter or iterable, default=5
+        Folds of the cross-validation; a number means shuffled folds.
+    tol : float, default=1e-6
+        Back-fitting ends when this share of its equations' right-hand side is left.
+    max_iter : int, default=1000
+        The most rounds.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the folds.
+
+    Attributes
+    ----------
+    df_ : the chosen degrees of freedom.
+    cv_errors_ : array, mean squared error of every candidate as a share of the variance of y; None if there was one.
+    n_iter_ : rounds of the final fit.
+    """
+
+    def __init__(
+        self,
+        df: Any = "auto",
+        *,
+        n_knots: int = 30,
+        cv: Any = 5,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.df = df
+        self.n_knots = n_knots
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose the degrees of freedom, then fit all rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        dfs = candidates("df", self.df, DF_GRID, 1)
+        if self.n_knots < 2:
+            raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
+        with one_blas_thread():  # matrices are small
+            return self._learn(X, y.astype(np.float64), dfs)
+
+    def _learn(self, X: Floats, y: Floats, dfs: list[float]) -> Self:
+        z, self._mean, self._scale = standardise(y)
+        best, self.cv_errors_ = 0, None
+        if len(dfs) > 1:
+            errors = held_out_errors(lambda *rows: self._path(dfs, *rows), X, z, self.cv, self.random_state)
+            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        self.df_, self._basis = dfs[best], AdditiveBasis.of(X, self.n_knots)
+        equations = BackfittingEquations.of(self._basis, X, z)
+        self._coef, _, self.n_iter_, residual = equations.solve(self.df_, tol=self.tol, max_iter=self.max_iter)
+        if residual > 2 * self.tol:  # the residual that ends the rounds is updated, not computed anew
+            message = f"back-fitting did not end in max_iter={self.max_iter} rounds: {residual:.1e} of its equations' "
+            message += "right-hand side is left; allow more rounds, a larger tol or fewer degrees of freedom"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """(n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._mean + self._scale * (self._basis(X) @ self._coef)
+
+    def _path(self, dfs: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
+        """Predictions (m, dfs); every fit starts from the one before."""
+        basis, mean = AdditiveBasis.of(X, self.n_knots), y.mean()
+        equations, start, coefs = BackfittingEquations.of(basis, X, y - mean), None, []
+        for df in dfs:
+            coef, start, *_ = equations.solve(df, start, tol=max(ROUGH, self.tol), max_iter=self.max_iter)
+            coefs.append(coef)
+        predictions: Floats = mean + basis(new) @ np.column_stack(coefs)
+        return predictions
+
+
+class Backfitted(NamedTuple):
+    coef: Floats  # (p,)
+    scaled: Floats  # (p,) from which another fit may start
+    iterations: int
+    residual: float  # of the equations, relative to their right-hand side
+
+
+class BackfittingEquations(NamedTuple):
+    """b_j = S_j (c_j - sum_{k != j} G_jk b_k) for all features j: G = B'B / n, c = B'y / n, S_j shrinks.
+
+    With b = S^1/2 a they are A a = S^1/2 c, where A = S^1/2 G S^1/2 + I - S is symmetric, and no penalty infinite.
+    """
+
+    basis: AdditiveBasis
+    G: Floats  # (p, p)
+    c: Floats  # (p,)
+
+    @classmethod
+    def of(cls, basis: AdditiveBasis, X: Floats, y: Floats) -> BackfittingEquations:
+        B = basis(X)
+        return cls(basis, B.T @ B / len(B), B.T @ y / len(B))
+
+    def solve(self, df: float, start: Floats | None = None, *, tol: float, max_iter: int) -> Backfitted:
+        """Rounds of back-fitting, there and back, each along the conjugate of the directions before."""
+        p = len(self.c)
+        if not self.c.any():
+            return Backfitted(np.zeros(p), np.zeros(p), 0, 0.0)
+        S = np.concatenate([feature.shrinkage(df) for feature in self.basis.features])
+        root = np.sqrt(S)
+        A = self.G * root * root[:, None]
+        A.flat[:: p + 1] += 1.0 - S
+        count = Count()
+        operator = LinearOperator((p, p), matvec=self._round(A), dtype=np.float64)
+        a, _ = cg(A, root * self.c, start, rtol=tol, maxiter=max_iter, M=operator, callback=count)
+        residual = np.linalg.norm(root * self.c - A @ a) / np.linalg.norm(root * self.c)
+        return Backfitted(root * a, a, count.calls, float(residual))
+
+    def _round(self, A: Floats) -> Callable[[Floats], Floats]:
+        """r (p,) -> one round of back-fitting to r: all lines, the curves forwards and backwards, all lines."""
+        blocks = [block for block in self.basis.blocks if block.stop > block.start]
+        lines = np.array([block.start for block in blocks], dtype=np.intp)
+        A_lines, all_lines = A[lines], np.linalg.pinv(A[np.ix_(lines, lines)], hermitian=True)
+        curves = [slice(block.start + 1, block.stop) for block in blocks if block.stop > block.start + 1]
+
+        def backfit(r: Floats) -> Floats:
+            a = np.zeros(len(A))
+            a[lines] = all_lines @ r[lines]
+            for curve in [*curves, *curves[::-1]]:
+                a[curve] += r[curve] - A[curve] @ a  # a curve's own block of A is the identity
+            a[lines] += all_lines @ (r[lines] - A_lines @ a)
+            return a
+
+        return backfit
+
+
+class Count:
+    """How often it was called."""
+
+    calls = 0
+
+    def __call__(self, _: Floats) -> None:
+        self.calls += 1

@@ -1,0 +1,176 @@
+"""COSSO: smoothing-spline ANOVA in which whole components, single features or pairs, are selected.
+
+f(x) = b + sum_a f_a(x), and with weights theta_a >= 0 of the components' kernels R_a, R = sum_a theta_a R_a, it
+minimises
+
+    |y - f|^2 + alpha sum_a |f_a|^2 / theta_a     subject to  sum_a theta_a <= M.
+
+Components whose weight is 0 are gone. In turn (Lin and Zhang, 2006):
+
+(a) for given theta, f = b + R(., S) c is a ridge regression; S are some of the rows (all, if there are few);
+(b) for given c and b, f = b + G theta with G_a = R_a(., S) c, and theta is a non-negative lasso of
+    y - b - alpha c / 2 on G, c being 0 for rows outside S. Its path over M is straight between corners, and followed
+    from one to the next.
+
+They start from equal weights and stop after one turn, as their paper advises; (a) follows for the weights found.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.blas import one_blas_thread
+from salsa.baselines.methods.garrote import SMALLEST_PENALTY, GarrotePath
+from salsa.baselines.methods.smoothing import candidates, held_out_errors, standardise
+from salsa.baselines.methods.splineanova import AnovaKernel, Ridge
+
+N_BUDGETS = 25  # values of M, from 0 to the end of the path
+BASIS_ROWS = {1: 200, 2: 500}  # by order: at the start, all pairs share them
+
+
+class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Component selection and smoothing (Lin and Zhang, 2006) of main effects and, with order 2, of all pairs.
+
+    Features are scaled to [0, 1] by their range; beyond it, predictions go on as at its ends.
+
+    Parameters
+    ----------
+    order : {1, 2}, default=1
+        Single features, or these and all pairs.
+    budget : "auto", float or sequence of float, default="auto"
+        M, the sum of the components' weights, which are 1 each at the start. "auto" tries 25 values by
+        cross-validation, a sequence exactly those.
+    n_basis : "auto" or int, default="auto"
+        The most rows that kernels are centred on, drawn at random. "auto": 200, with order 2 500.
+    n_turns : int, default=1
+        How often weights are renewed.
+    cv : int, splitter or iterable, default=5
+        Folds of the cross-validation; a number means shuffled folds.
+    random_state : int, RandomState instance or None, default=None
+        Draws the basis rows and shuffles the folds.
+
+    Attributes
+    ----------
+    budget_, alpha_ : M, and alpha by generalised cross-validation at equal weights.
+    theta_ : array, weights of the components; 0 for those that are not selected.
+    terms_ : list of tuples, the features of every component.
+    cv_errors_ : array, mean squared error of every budget as a share of the variance of y; None if there was one only.
+    """
+
+    def __init__(
+        self,
+        order: int = 1,
+        *,
+        budget: Any = "auto",
+        n_basis: Any = "auto",
+        n_turns: int = 1,
+        cv: Any = 5,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.order = order
+        self.budget = budget
+        self.n_basis = n_basis
+        self.n_turns = n_turns
+        self.cv = cv
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose alpha and the budget, then fit all rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        self._check_parameters()
+        with one_blas_thread():  # matrices are small
+            return self._learn(X, y.astype(np.float64))
+
+    def _learn(self, X: Floats, y: Floats) -> Self:
+        random = check_random_state(self.random_state)
+        z, self._mean, self._scale = standardise(y)
+        alternation = self._alternation(X, z, None, random)
+        budgets = sorted(candidates("budget", self.budget, alternation.budgets(), 0))
+        share = alternation.alpha / len(X)
+        best, self.cv_errors_ = 0, None
+        if len(budgets) > 1:
+
+            def path(X: Floats, y: Floats, new: Floats) -> Floats:
+                fold = self._alternation(X, y, share * len(X), random)
+                return np.column_stack([fold.fit(M, self.n_turns).predict(new) for M in budgets])
+
+            errors = held_out_errors(path, X, z, self.cv, random)
+            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        self.budget_, self.alpha_, self.terms_ = budgets[best], alternation.alpha, alternation.kernel.terms
+        self._fitted = alternation.fit(self.budget_, self.n_turns)
+        self.theta_ = self._fitted.theta
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """(n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._mean + self._scale * self._fitted.predict(X)
+
+    def _alternation(self, X: Floats, y: Floats, alpha: float | None, random: RandomState) -> Alternation:
+        most = BASIS_ROWS[self.order] if isinstance(self.n_basis, str) else self.n_basis
+        basis = np.sort(random.choice(len(X), min(most, len(X)), replace=False))
+        return Alternation(AnovaKernel.of(X, basis, self.order), X, y, basis, alpha)
+
+    def _check_parameters(self) -> None:
+        if self.order not in (1, 2):
+            raise ValueError(f"order={self.order!r}: components are of one feature (1) or up to two (2)")
+        if self.n_basis != "auto" and (isinstance(self.n_basis, str) or self.n_basis < 1):
+            raise ValueError(f"n_basis={self.n_basis!r}: give 'auto' or 1 row or more")
+        if self.n_turns < 1:
+            raise ValueError(f"n_turns={self.n_turns}: weights are found in 1 turn or more")
+        candidates("budget", self.budget, (), 0)
+
+
+class Fitted(NamedTuple):
+    """x -> b + R(x, S) c"""
+
+    kernel: AnovaKernel
+    theta: Floats  # (p,)
+    c: Floats  # (m,)
+    b: float
+
+    def predict(self, X: Floats) -> Floats:
+        return self.b + self.kernel(X, self.theta) @ self.c
+
+
+class Alternation:
+    """Steps (a) and (b) on one set of rows; what all budgets share is computed once."""
+
+    def __init__(self, kernel: AnovaKernel, X: Floats, y: Floats, basis: Places, alpha: float | None) -> None:
+        self.kernel, self.X, self.y, self.basis = kernel, X, y, basis
+        equal = np.ones(len(kernel.terms))
+        ridge = self._ridge(equal)
+        self.alpha = ridge.best_alpha() if alpha is None else alpha
+        self.first_path = self._weights(Fitted(kernel, equal, *ridge.solve(self.alpha)))
+
+    def budgets(self) -> list[float]:
+        """Values of M, from none to where noise is fitted."""
+        sums = self.first_path.sums_at(np.geomspace(1.0, SMALLEST_PENALTY, N_BUDGETS))
+        return [float(M) for M in np.unique(sums)]
+
+    def fit(self, M: float, n_turns: int) -> Fitted:
+        found = self.smooth(self.first_path.weights(M))
+        for _ in range(n_turns - 1):
+            found = self.smooth(self._weights(found).weights(M))
+        return found
+
+    def smooth(self, theta: Floats) -> Fitted:
+        """Step (a)"""
+        return Fitted(self.kernel, theta, *self._ridge(theta).solve(self.alpha))
+
+    def _ridge(self, theta: Floats) -> Ridge:
+        return Ridge.of(self.kernel(self.X, theta), self.basis, self.y)
+
+    def _weights(self, fitted: Fitted) -> GarrotePath:
+        """Step (b)"""
+        target = self.y - fitted.b
+        target[self.basis] -= self.alpha / 2 * fitted.c
+        return GarrotePath.of(self.kernel.components(self.X, fitted.c), target)

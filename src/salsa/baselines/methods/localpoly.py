@@ -1,0 +1,216 @@
+"""Local polynomial regression of any degree in any number of features."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa._utils.weighted import target_variance
+from salsa.baselines.methods.localfits import LocalFits
+from salsa.data.rows import Observations
+from salsa.data.splits import Fold, Splits, parse_cv
+from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+from salsa.options import is_text, per_feature
+
+MULTIPLES = [
+    2.0**k for k in range(-5, 6)
+]  # of the rule of thumb, tried by cross-validation; then the best times 2^(+-1/2)
+ROUNDING = 1e-12  # of the variance of y
+MOST_SCORED = 300  # rows in cross-validation where every prediction costs n^3 / 3
+SMALLEST_RIDGE = 1e-14  # below it a ridge drowns in rounding
+LARGEST_RANGE = 1e7  # of a feature, in bandwidths: beyond it rounding decides which row is the nearest
+FARTHEST = 8  # powers of ten, bandwidths from the centre: queries beyond are answered as there, where slopes are gone
+
+
+class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
+    """At every query x, a polynomial fitted to the rows near x by weighted least squares; the prediction is its value.
+
+    It has all terms up to a total degree in x_i - x, and row i has the weight exp(-sum_j ((x_ij - x_j) / h_j)^2 / 2).
+    Degree 0 is the Nadaraya-Watson estimator, 1 locally linear and 2 locally quadratic regression.
+
+    Parameters
+    ----------
+    degree : int, default=1
+        Total degree of the polynomials, C(n_features + degree, degree) terms.
+    bandwidth : "auto", float or array of shape (n_features,), default="auto"
+        h_j = c sd_j n^(-1/(4+D)), D features, with a given c, or with one from about 1/32 to 32 that cross-validation
+        chooses. An array gives the h_j themselves; infinity leaves a feature out. Constant features are left out.
+    ridge : float, default=1e-10
+        Penalty on all terms but the constant, relative to the trace of the local normal equations; see Notes.
+    cv : int, splitter or iterable, default=5
+        Folds for bandwidth="auto"; a number means shuffled folds.
+    n_jobs : int, default=None
+        Threads that share the queries; None means 1, -1 all. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the folds where cv is a number.
+
+    Attributes
+    ----------
+    bandwidth_ : array of shape (n_features,).
+    multiple_ : float, the c that was given or found; 1 where bandwidth is an array.
+    cv_errors_ : dict, c -> cross-validated squared error over the variance of y; empty where nothing was chosen.
+    n_features_in_, feature_names_in_ : as in scikit-learn.
+
+    Notes
+    -----
+    *Few rows.* Where the rows near x do not determine all terms, being fewer or degenerate, the ridge chooses the
+    smallest polynomial of those that fit. Its norm is that of the kernel (1 + u'v)^degree in units of the bandwidths
+    (of sqrt(D) standard deviations, if these are smaller, so that u has norm 1 or so for all data); the constant is
+    free. With one row near, the prediction is the value of this row. The ridge is iterated four times: what the rows do
+    determine keeps only the fourth power of its bias, and polynomials of this degree are reproduced to about 1e-8.
+    A larger ridge turns the estimate smoothly into that of degree 0.
+
+    *Far away.* Weights are relative to that of the nearest row and computed from their logarithms, hence never all
+    zero. The trace grows with the distance, so that slopes fade and predictions tend to the values of the nearest rows.
+
+    *Cost.* As long as there are up to 16384 monomials of twice the degree (22 features for degree 2), all normal
+    equations come from one product of the weights with these. Otherwise, and for bandwidths so narrow that moments
+    about a common centre would lose digits, every query has a solve of its own over the rows that count, in terms or
+    in rows, whichever are fewer: at 50 features and degree 2, n^3 / 3 flops per query. The bandwidth is then chosen by
+    predictions of 300 rows only.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    >>> model = LocalPolynomialRegressor(degree=2, bandwidth=1.0).fit(X, X[:, 0] * X[:, 1])
+    >>> float(model.predict([[0.5, 0.5]])[0].round(6))
+    0.25
+    """
+
+    def __init__(
+        self,
+        degree: int = 1,
+        bandwidth: Any = "auto",
+        *,
+        ridge: float = 1e-10,
+        cv: Any = 5,
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.degree = degree
+        self.bandwidth = bandwidth
+        self.ridge = ridge
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Keep the rows of X (n, D) and y (n,) or (n, q), and choose the bandwidths."""
+        _check_choices(self.degree, self.ridge, self.cv)
+        X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
+        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        used, Y = weight > 0, y.reshape(len(y), -1).astype(np.float64)
+        if not used.any():
+            raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
+        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
+            X, Y, weight = Observations(X, Y, weight).some(used).sorted()
+            used = np.ones(len(X), dtype=bool)
+        self._flat, c, self.cv_errors_ = y.ndim == 1, _multiple(self.bandwidth), dict[float, float]()
+        unit = self._bandwidth_unit(X[used], weight[used])
+        fits = self._local_fits(X[used], Y[used], weight[used], c * unit)
+        if is_text(self.bandwidth, "auto") and used.sum() > 1:
+            random_state = check_random_state(self.random_state)
+            folds = Splits(parse_cv(self.cv), random_state, used, X, Y).folds()
+            c = self._choose_multiple(fits, folds, random_state)
+            fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
+        self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """Predictions of the shape (n,) or (n, q), as y was."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+        with np.errstate(over="ignore"):
+            x = (X - self._centre) / self.bandwidth_
+        limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers are far from those beyond float64
+        limits = limit * np.minimum(1.0, self._fits.spread)
+        values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
+        return values[:, 0] if self._flat else values
+
+    def _bandwidth_unit(self, X: Floats, weight: Floats) -> Floats:
+        """sd_j n^(-1/(4+D)), or the bandwidths given (D,)."""
+        if is_text(self.bandwidth, "auto") or isinstance(self.bandwidth, numbers.Real):
+            rate = 1 / 5 - 1 / (4 + X.shape[1])
+            return rule_of_thumb_bandwidth(X, float(weight.sum() ** rate), sample_weight=weight)
+        given = per_feature("bandwidth", self.bandwidth, '"auto", a positive number c', X.shape[1])
+        if not (given > 0).all():
+            raise ValueError(f"bandwidth={self.bandwidth!r}: bandwidths must be positive")
+        return given
+
+    def _local_fits(self, X: Floats, Y: Floats, weight: Floats, bandwidth: Floats) -> LocalFits:
+        """Rows about their centre, in units of these bandwidths."""
+        share = weight / weight.sum()
+        self._centre, self._offset = share @ X, share @ Y
+        Z = (X - self._centre) / bandwidth
+        if (widest := np.ptp(Z, axis=0).max()) > LARGEST_RANGE:
+            limit = f"the limit is {LARGEST_RANGE:.0e}: give larger bandwidths, or leave out distant rows"
+            raise ValueError(f"bandwidth={self.bandwidth!r}: a feature ranges over {widest:.1e} bandwidths, {limit}")
+        spread = np.sqrt(X.shape[1] * (share @ Z**2))
+        spread[spread == 0] = np.inf
+        log_weight = np.log(weight) if np.ptp(weight) else None
+        return LocalFits(Z, Y - self._offset, log_weight, spread, int(self.degree), float(self.ridge))
+
+    def _choose_multiple(self, fits: LocalFits, folds: list[Fold], random_state: RandomState) -> float:
+        if len(fits.Z) * (1 - 1 / len(folds)) < fits.n_terms:
+            most = -(-MOST_SCORED // len(folds))
+            folds = [Fold(held_out, random_state.permutation(test)[:most]) for held_out, test in folds]
+        errors = self._held_out_errors(fits, folds, MULTIPLES)
+        c = _best(errors)
+        errors |= self._held_out_errors(fits, folds, [c * 2**-0.5, c * 2**0.5])
+        self.cv_errors_ = dict(sorted(errors.items()))
+        return _best(errors)
+
+    def _held_out_errors(self, fits: LocalFits, folds: list[Fold], multiples: Sequence[float]) -> dict[float, float]:
+        """c -> mean squared error of the rows held out, over the variance, summed over the outputs."""
+        n, squares, total = len(fits.Z), np.zeros(len(multiples)), 0.0
+        w = np.ones(n) if fits.log_weight is None else np.exp(fits.log_weight)
+        variance = target_variance(fits.Y, w)
+        for held_out, test in folds:
+            out, train = held_out[test], np.setdiff1d(np.arange(n), held_out)
+            error = self._answers(fits.of(train), fits.Z[out], multiples) - fits.Y[out]
+            squares += (error**2 / variance).sum(axis=2) @ w[out]
+            total += float(w[out].sum())
+        return dict(zip(multiples, (squares / total).tolist(), strict=True))
+
+    def _answers(self, fits: LocalFits, x: Floats, multiples: Sequence[float] = (1.0,)) -> Floats:
+        """Predictions (multiples, m, q) at the queries x (m, D)."""
+        shares = np.array_split(x, min(effective_n_jobs(self.n_jobs), len(x)))
+        with one_blas_thread():  # queries are independent: threads share these
+            parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fits)(share, multiples) for share in shares)
+        return np.concatenate(parts, axis=1)
+
+
+def _check_choices(degree: Any, ridge: Any, cv: Any) -> None:
+    if isinstance(degree, bool) or not isinstance(degree, numbers.Integral) or degree < 0:
+        raise ValueError(f"degree={degree!r} must be an integer, 0 or more")
+    if not isinstance(ridge, (int, float, np.number)) or not SMALLEST_RIDGE <= ridge < np.inf:
+        raise ValueError(f"ridge={ridge!r} must be a finite number of at least {SMALLEST_RIDGE:.0e}")
+    parse_cv(cv)
+
+
+def _multiple(bandwidth: Any) -> float:
+    """The c that was given, otherwise 1."""
+    if not isinstance(bandwidth, numbers.Real):
+        return 1.0
+    if not 0 < float(bandwidth) < np.inf:
+        raise ValueError(f"bandwidth={bandwidth!r}: c must be positive and finite")
+    return float(bandwidth)
+
+
+def _best(errors: dict[float, float]) -> float:
+    """The c of the smallest error, and the largest such c up to rounding."""
+    return max(c for c, error in errors.items() if error <= min(errors.values()) + ROUNDING)

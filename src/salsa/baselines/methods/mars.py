@@ -1,0 +1,48 @@
+"""Multivariate adaptive regression splines: the ``pyearth`` package, with a number of terms that its cost allows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+
+# Terms of the forward pass, two for every feature. R's package earth has 200 instead of 60, pyearth as many and n / 10
+# more: at 1000 rows of 90 features, a fit of degree 2 then takes 330 CPU seconds instead of 15.
+FEWEST_TERMS, MOST_TERMS = 20, 60
+
+
+class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A sum of products of hinges max(0, x_j - t) and max(0, t - x_j), found one after another, then pruned.
+
+    Parameters
+    ----------
+    max_degree : int, default=1
+        Hinges in a product, at most.
+    """
+
+    def __init__(self, max_degree: int = 1) -> None:
+        self.max_degree = max_degree
+
+    def fit(self, X: Any, y: Any) -> Self:
+        from pyearth import Earth
+
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        most = 1 + min(MOST_TERMS, max(FEWEST_TERMS, 2 * X.shape[1]))
+        self.earth_ = Earth(max_degree=self.max_degree, max_terms=most).fit(*map(_writable, (X, y)))
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """f(X) (n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        values: Floats = np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
+        return values
+
+
+def _writable(values: Floats) -> Floats:
+    """The package refuses other arrays."""
+    return np.require(values, dtype=np.float64, requirements=["C", "W"])

@@ -1,0 +1,50 @@
+"""Interpolation by radial basis functions: SciPy's, as an estimator that does not mind repeated rows."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from scipy.interpolate import RBFInterpolator
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+
+CONDITIONED = ("linear", "multiquadric")  # need no more than a constant beside them, however many columns there are
+
+
+class RBFInterpolationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """f(x) = c + sum_i a_i phi(|x - x_i|), through the data or, with smoothing, near them.
+
+    Rows that are the same become one, of their mean target: no function goes through both.
+
+    Parameters
+    ----------
+    kernel : {"linear", "multiquadric"}, default="linear"
+        phi(r) = -r or -sqrt(1 + r^2).
+    smoothing : float, default=1e-8
+        Added to the diagonal; 0 would interpolate, as far as rounding allows.
+    """
+
+    def __init__(self, kernel: Any = "linear", smoothing: float = 1e-8) -> None:
+        self.kernel = kernel
+        self.smoothing = smoothing
+
+    def fit(self, X: Any, y: Any) -> Self:
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        if self.kernel not in CONDITIONED:
+            raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(CONDITIONED)}")
+        points, group = np.unique(X, axis=0, return_inverse=True)
+        means = np.bincount(group.ravel(), weights=y) / np.bincount(group.ravel())
+        self.function_ = RBFInterpolator(
+            points, means, kernel=self.kernel, smoothing=self.smoothing, epsilon=1.0, degree=0
+        )
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """f(X) (n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        values: Floats = self.function_(X)
+        return values

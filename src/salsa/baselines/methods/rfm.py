@@ -1,0 +1,63 @@
+"""Recursive feature machines: the ``xrfm`` package, as an estimator that holds its own rows out."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.model_selection import train_test_split
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+
+ITERATIONS = 5
+HELD_OUT = 0.2  # of the rows, which choose the iteration: the package asks for them
+
+
+class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Kernel ridge regression whose metric is learned from its own gradients, again and again.
+
+    Parameters
+    ----------
+    bandwidth : float, default=10
+        Of the Laplace kernel, for standardised features.
+    reg : float, default=1e-3
+        Ridge penalty.
+    diag : bool, default=False
+        Learn a scale for every feature, and no rotation.
+    random_state : int, default=0
+        Chooses the rows that are held out, and seeds the package.
+    """
+
+    def __init__(self, bandwidth: float = 10.0, reg: float = 1e-3, diag: bool = False, random_state: int = 0) -> None:
+        self.bandwidth = bandwidth
+        self.reg = reg
+        self.diag = diag
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        import torch
+        from xrfm import xRFM
+
+        X, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=5)
+        X_fit, X_held, y_fit, y_held = train_test_split(
+            X, y.astype(np.float32)[:, None], test_size=HELD_OUT, random_state=self.random_state
+        )
+        with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
+            torch.manual_seed(self.random_state)
+            self.model_ = xRFM(self._settings(), device="cpu", n_threads=1, tuning_metric="mse", verbose=False)
+            self.model_.fit(X_fit, y_fit, X_held, y_held)
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """f(X) (n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float32, reset=False)
+        values: Floats = np.asarray(self.model_.predict(X), dtype=np.float64).ravel()
+        return values
+
+    def _settings(self) -> dict[str, dict[str, Any]]:
+        model = {"kernel": "l2", "exponent": 1.0, "bandwidth_mode": "constant"}
+        fit = {"iters": ITERATIONS, "early_stop_rfm": True, "return_best_params": True, "verbose": False}
+        return {"model": {**model, "bandwidth": self.bandwidth, "diag": self.diag}, "fit": {**fit, "reg": self.reg}}

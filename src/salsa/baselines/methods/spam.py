@@ -1,0 +1,180 @@
+"""SpAM, sparse additive models: back-fitting in which curves are pulled towards zero and stay there if they are small.
+
+Every curve f_j is smoothed on what the others leave, P_j = S_j (y - sum_{k != j} f_k), and its size reduced by alpha:
+f_j = max(0, 1 - alpha / |P_j|) P_j with |f|^2 the mean square over rows. Smoothers are projections on splines of a few
+functions, of mean square 1 and uncorrelated: then this is descent on a convex problem, the group lasso
+
+    1/2 |y - sum_j B_j b_j|^2 / n + alpha sum_j |b_j|,     B_j'B_j / n = I.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.random import RandomState
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+
+FUNCTIONS = (3, 6, 10)
+N_ALPHAS, SMALLEST_ALPHA = 40, 1e-3  # the grid, from the alpha that leaves only the mean down to this share of it
+ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and the most rounds while candidates are compared
+
+
+class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Sparse additive model (Ravikumar, Lafferty, Liu and Wasserman, 2009).
+
+    Parameters
+    ----------
+    alpha : "auto", float or sequence of float, default="auto"
+        By how much the size of every curve is reduced, in standard deviations of y. "auto" tries 40 values by
+        cross-validation, a sequence exactly those.
+    n_functions : "auto", int or sequence of int, default="auto"
+        Spline functions of every feature, 1 being a straight line. "auto" tries 3, 6 and 10.
+    cv : int, splitter or iterable, default=5
+        Folds of the cross-validation; a number means shuffled folds.
+    tol : float, default=1e-6
+        Back-fitting ends when no curve changes by more than this, in standard deviations of y.
+    max_iter : int, default=10000
+        The most rounds.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the folds.
+
+    Attributes
+    ----------
+    alpha_, n_functions_ : the chosen ones.
+    sizes_ : array of shape (n_features,), root mean square of every curve in units of y; 0 for a feature without.
+    cv_errors_ : array of shape (n_functions, alphas), mean squared errors as shares of the variance of y; None if there
+        was one candidate only.
+    n_iter_ : rounds of the final fit.
+    """
+
+    def __init__(
+        self,
+        alpha: Any = "auto",
+        *,
+        n_functions: Any = "auto",
+        cv: Any = 5,
+        tol: float = 1e-6,
+        max_iter: int = 10000,
+        random_state: int | RandomState | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.n_functions = n_functions
+        self.cv = cv
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Choose alpha and the number of functions, then fit all rows."""
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+        with one_blas_thread():  # matrices are small
+            return self._learn(X, y.astype(np.float64))
+
+    def _learn(self, X: Floats, y: Floats) -> Self:
+        z, self._mean, self._scale = standardise(y)
+        counts = self._counts()
+        bases = [AdditiveBasis.of(X, count + 1) for count in counts]
+        lassos = [GroupLasso.of(basis, X, z) for basis in bases]
+        alphas = self._alphas(max(lasso.largest_alpha for lasso in lassos))
+        best, self.cv_errors_ = 0, None
+        if len(counts) * len(alphas) > 1:
+            errors = held_out_errors(lambda *rows: self._path(counts, alphas, *rows), X, z, self.cv, self.random_state)
+            best, self.cv_errors_ = int(np.argmin(errors)), errors.reshape(len(counts), -1)
+        chosen, at = divmod(best, len(alphas))
+        self.alpha_, self.n_functions_, self._basis = alphas[at], counts[chosen], bases[chosen]
+        self._coef, self.n_iter_, change = lassos[chosen].solve(self.alpha_, tol=self.tol, max_iter=self.max_iter)
+        if change > self.tol:
+            message = f"back-fitting did not end in max_iter={self.max_iter} rounds: the last one changed a curve by "
+            message += f"{change:.1e} standard deviations of y; allow more rounds, a larger tol or a larger alpha"
+            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+        self.sizes_ = self._scale * np.array([np.linalg.norm(self._coef[block]) for block in self._basis.blocks])
+        return self
+
+    def predict(self, X: Any) -> Floats:
+        """(n,)"""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._mean + self._scale * (self._basis(X) @ self._coef)
+
+    def _counts(self) -> list[int]:
+        counts = candidates("n_functions", self.n_functions, FUNCTIONS, 1)
+        if any(count % 1 for count in counts):
+            raise ValueError(f"n_functions={self.n_functions!r}: functions are counted in whole numbers")
+        return [int(count) for count in counts]
+
+    def _alphas(self, largest: float) -> list[float]:
+        """In falling order, so that every fit can start from the one before."""
+        automatic = [float(alpha) for alpha in largest * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)]
+        return sorted(candidates("alpha", self.alpha, automatic, 0), reverse=True)
+
+    def _path(self, counts: list[int], alphas: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
+        """Predictions (m, counts x alphas)"""
+        mean, found = y.mean(), []
+        for count in counts:
+            basis = AdditiveBasis.of(X, count + 1)
+            lasso, coef, coefs = GroupLasso.of(basis, X, y - mean), None, []
+            for alpha in alphas:
+                coef = lasso.solve(alpha, coef, tol=max(ROUGH, self.tol), max_iter=min(FEW_ROUNDS, self.max_iter)).coef
+                coefs.append(coef)
+            found.append(mean + basis(new) @ np.column_stack(coefs))
+        return np.column_stack(found)
+
+
+class Solved(NamedTuple):
+    coef: Floats  # (p,)
+    iterations: int
+    change: float  # of the curves, the largest in the last round
+
+
+class GroupLasso(NamedTuple):
+    """The problem at the head of this file: G = B'B / n, c = B'y / n, the columns of a feature are one block."""
+
+    G: Floats  # (p, p)
+    c: Floats  # (p,)
+    blocks: list[slice]
+
+    @classmethod
+    def of(cls, basis: AdditiveBasis, X: Floats, y: Floats) -> GroupLasso:
+        B = basis(X)
+        return cls(B.T @ B / len(B), B.T @ y / len(B), [block for block in basis.blocks if block.stop > block.start])
+
+    @property
+    def largest_alpha(self) -> float:
+        """The least that leaves no curve."""
+        return max((float(np.linalg.norm(self.c[block])) for block in self.blocks), default=0.0)
+
+    def solve(self, alpha: float, start: Floats | None = None, *, tol: float, max_iter: int) -> Solved:
+        """Rounds over all features, and between these over those with a curve, until no curve changes."""
+        b = np.zeros_like(self.c) if start is None else start.copy()
+        r = self.c - self.G @ b
+        iterations, change, everything = 0, np.inf, True
+        while iterations < max_iter:
+            iterations += 1
+            change = self._round(b, r, alpha, [block for block in self.blocks if everything or b[block].any()])
+            if everything and change <= tol:
+                break
+            everything = change <= tol
+        return Solved(b, iterations, change)
+
+    def _round(self, b: Floats, r: Floats, alpha: float, blocks: Iterable[slice]) -> float:
+        """Back-fit every curve, with r = c - G b kept up to date; returns the largest change."""
+        largest = 0.0
+        for block in blocks:
+            P = r[block] + b[block]
+            size = float(np.linalg.norm(P))
+            step = (1.0 - alpha / size) * P - b[block] if size > alpha else -b[block]
+            change = float(np.linalg.norm(step))
+            if change > 0:
+                b[block] += step
+                r -= step @ self.G[block]
+                largest = max(largest, change)
+        return largest

@@ -1,0 +1,124 @@
+"""salsa reproduce fig1a ... fig1f: the synthetic experiments of the paper."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from salsa.cli.arguments import AsJson, check_seconds
+from salsa.cli.plain import PlainCommand
+from salsa.cli.show import print_table, progress, show
+
+if TYPE_CHECKING:
+    from salsa.paper.figures import Point
+
+#: name -> what its help says
+NAMES = {
+    "fig1a": "the order of the truth is known, D = 15",
+    "fig1b": "orders 1, 2, 4, 8, 15 against each other, D = 15",
+    "fig1c": "the order by cross-validation, D = 20",
+    "fig1d": "the order by cross-validation, D = 30",
+    "fig1e": "the order by cross-validation, D = 40",
+    "fig1f": "the order by cross-validation, D = 50",
+}
+HELP = (
+    "Figure {part} of the paper: {what}.",
+    "Writes {name}.csv, a line for every fit as soon as it is done, and {name}.png. Run the same again to go on after "
+    "an interruption: what {name}.csv has is not run again. Ten trials take half an hour or more.",
+    "The column error is the mean squared error on 2000 rows divided by the variance of the truth.",
+    "Example: [bold]salsa reproduce {name} --trials 2 --out figures[/bold]",
+)
+
+
+def add_figures(app: typer.Typer) -> None:
+    """A command for every part of the figure."""
+    for name, what in NAMES.items():
+        text = "\n\n".join(HELP).format(part=name.removeprefix("fig"), name=name, what=what)
+        app.command(name, cls=PlainCommand, help=text)(_command(name))
+
+
+def _command(name: str) -> Callable[..., None]:
+    def command(
+        out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the CSV file and the picture.")],
+        trials: Annotated[int, typer.Option(metavar="N", min=1, help="Draws of the data; the paper has 10.")] = 10,
+        methods: Annotated[
+            str | None,
+            typer.Option(
+                metavar="NAMES", help="Methods, separated by commas, such as salsa-d3,salsa,krr; those of the figure."
+            ),
+        ] = None,
+        rows: Annotated[
+            str | None, typer.Option(metavar="NUMBERS", help="Numbers of rows, separated by commas, such as 100,400.")
+        ] = None,
+        limit: Annotated[
+            float,
+            typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time that a fit may take."),
+        ] = 120.0,
+        jobs: Annotated[
+            int | None, typer.Option(metavar="N", min=1, help="Fits at the same time; one per core.")
+        ] = None,
+        as_json: AsJson = False,
+    ) -> None:
+        show(_reproduce(name, out, trials, methods, rows, limit, jobs), _print_points, as_json)
+
+    return command
+
+
+def _reproduce(
+    name: str, out: Path, trials: int, methods: str | None, rows: str | None, limit: float, jobs: int | None
+) -> list["Point"]:
+    from joblib import cpu_count
+
+    from salsa.paper.curves import draw_figure, save_figure
+    from salsa.paper.figures import FIGURES, points, run_figure
+
+    experiment = FIGURES[name]
+    fits = run_figure(
+        experiment,
+        out,
+        trials=trials,
+        methods=[word.strip().lower() for word in methods.split(",")] if methods else (),
+        sizes=_sizes(rows) if rows else (),
+        time_limit=limit,
+        n_jobs=jobs or cpu_count(),
+    )
+    with progress(f"Figure {name.removeprefix('fig')}") as say:
+        for row, left in fits:
+            say(f"{left} fits to go; the last: {row.method}, {row.n} rows, trial {row.trial + 1}")
+    found = points(experiment, out, trials)
+    save_figure(draw_figure(found, experiment.title), out / f"{name}.png")
+    return found
+
+
+def _sizes(text: str) -> list[int]:
+    try:
+        sizes = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise ValueError(f"--rows: {text!r} is not a list of numbers such as 100,200,400") from None
+    if min(sizes) < 10:
+        raise ValueError(f"--rows: {min(sizes)} rows are too few for cross-validation; give at least 10")
+    return sizes
+
+
+def _print_points(points: list["Point"]) -> None:
+    names = ("method", "n", "error", "standard\nerror", "order", "trials", "CPU\nseconds")
+    print_table(names, [_cells(point) for point in points])
+    for point in points:
+        if point["status"] != "ok":
+            print(f"{point['method']}, n = {point['n']}: {point['status']}; not drawn")
+
+
+def _cells(point: "Point") -> tuple[str, ...]:
+    def text(value: Any, form: str) -> str:
+        return "-" if value is None else format(value, form)
+
+    return (
+        point["method"],
+        str(point["n"]),
+        text(point["share"], ".5f"),
+        text(point["share_se"], ".5f"),
+        text(point["order"], "d"),
+        str(point["trials"]),
+        text(point["seconds"], ".1f"),
+    )

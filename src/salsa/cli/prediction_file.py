@@ -1,0 +1,88 @@
+"""The rows of a table in a file as a model needs them."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from salsa.cli.tables.checking import Unseen
+    from salsa.data.training_range import Beyond
+    from salsa.regressor import SalsaRegressor
+
+UNSEEN = " has values not seen in training, which count as missing: {}"
+
+
+def model_features(
+    model: "SalsaRegressor", data: str, most: int | None, keep: Sequence[str] = ()
+) -> Iterator[tuple[Any, "pd.DataFrame"]]:
+    """The features of the model, in chunks of at most so many rows (None: whole), and the columns to keep.
+
+    In the end, a line on standard error tells of categories that were not seen in training, another of rows far
+    outside its range.
+    """
+    from salsa.cli.tables.checking import Unseen, require_columns
+    from salsa.cli.tables.reading import read_chunks
+    from salsa.data.training_range import Beyond
+
+    unseen, beyond = Unseen(), Beyond(model)
+    names = list(getattr(model, "feature_names_in_", ()))
+    wanted = dict.fromkeys([*names, *keep]) if names else ()
+    others = [name for name in keep if name not in names]
+    for table in read_chunks(data, most, text_columns(model, keep), wanted, exact=others):
+        require_columns(table, keep, data)
+        X = features_of(model, table if names else table.drop(columns=list(keep)), data, unseen)
+        beyond.add(model.columns_.encode(X))
+        yield X, table[list(keep)]
+    tell(unseen, UNSEEN, data)
+    tell(beyond, ": {}", data)
+
+
+def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
+    """Categories and what is kept, whose values must not be guessed to be numbers; all columns without names."""
+    columns = model.columns_
+    categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
+    return [*categories, *keep] if hasattr(model, "feature_names_in_") or not categories else str
+
+
+def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:
+    """The features of the model in a table: by name, or by place for a model that was fitted without names."""
+    from salsa.cli.tables.checking import known_features, require_columns
+    from salsa.cli.tables.reading import title
+
+    levels = model.columns_.levels
+    if hasattr(model, "feature_names_in_"):
+        names = model.feature_names_in_.tolist()
+        unused = [name for name, a in zip(names, model.relevance_, strict=True) if a == 0 and name not in table]
+        require_columns(table, [name for name in names if name not in unused], data)
+        table = table.assign(**dict.fromkeys(unused))  # missing
+        return known_features(table, dict(zip(names, levels, strict=True)), data, unseen)
+    if table.shape[1] != model.n_features_in_:
+        needed = f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
+        raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
+    return known_features(table, dict(zip(table.columns, levels, strict=True)), data, unseen).to_numpy()
+
+
+def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
+    """A line on standard error of what was found in a table, if anything was."""
+    from salsa.cli.tables.reading import title
+
+    if text := str(found):
+        print(f"salsa: {title(data)}{words.format(text)}", file=sys.stderr)
+
+
+def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
+    """The features of the model in a whole table, and the target if there is one."""
+    from salsa.cli.tables.checking import Unseen, require_columns, target_of
+    from salsa.cli.tables.reading import read_table
+
+    table, y = read_table(data, text_columns(model)), None
+    if target is not None:
+        require_columns(table, [target], data)
+        y = target_of(table, target, data)
+        table = table.drop(columns=target)
+    unseen = Unseen()
+    X = features_of(model, table, data, unseen)
+    tell(unseen, UNSEEN, data)
+    return X, y

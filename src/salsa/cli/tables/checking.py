@@ -1,0 +1,184 @@
+"""What the columns of a table hold, in training and in prediction; errors name file, column and row, with advice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from salsa.cli.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
+from salsa.cli.tables.reading import semicolons, title
+from salsa.cli.tables.texts import Texts, check_texts
+
+Level = str | int | float | bool
+
+_KINDS = {  # what infer_dtype says -> what it is here
+    **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"), "number"),
+    "string": "text",
+    "categorical": "category",
+}
+_DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
+_BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
+
+
+def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> None:
+    """ValueError that lists the names the table does not have, each with the nearest that it has."""
+    missing = [name for name in names if name not in table.columns]
+    if missing:
+        others = [name for name in table.columns if name not in names]
+        listed = ", ".join(repr(name) + _nearest(name, others) for name in missing)
+        raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
+
+
+def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
+    """A column as float64; ValueError, with advice, at the first value that is missing or not a finite number."""
+    return _floats(table[name], source, advice, may_miss)
+
+
+def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = False) -> pd.Series[float]:
+    """The column to predict, as float64."""
+    return numeric(table, name, source, "; only numbers can be predicted", may_miss)
+
+
+def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
+    """These columns for training: numbers as float64, text and the given categories as they are, NaN where missing.
+
+    ValueError with advice where a column is likely to be none of these: dates, identifiers, numbers with mistakes.
+    """
+    X = plain_features(table, names, categories, source)
+    found = [Texts(name) for name in names if name not in categories and is_text(table[name])]
+    for texts in found:
+        texts.add(table[texts.name])
+    check_texts(found, source)
+    return X
+
+
+def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
+    """The same without a look at the texts, of which some rows do not tell enough."""
+    columns = {
+        name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
+    }
+    return pd.DataFrame(columns, index=table.index)
+
+
+def is_text(column: pd.Series[Any]) -> bool:
+    """Whether it holds text that no type of the file calls categories."""
+    return _KINDS.get(pd.api.types.infer_dtype(column, skipna=True)) == "text"
+
+
+def known_features(
+    table: pd.DataFrame, levels: dict[str, tuple[Level, ...] | None], source: str, unseen: Unseen
+) -> pd.DataFrame:
+    """The columns of a training table, by name, in another: levels of categories, float64 where there are none.
+
+    Values that are not among the levels go to ``unseen`` and are missing in the result.
+    """
+    advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
+    columns = {
+        name: _floats(_without_words(table[name]), source, advice, may_miss=True)
+        if known is None
+        else _known_levels(table[name], known, source, unseen)
+        for name, known in levels.items()
+    }
+    return pd.DataFrame(columns, index=table.index)
+
+
+class Unseen:
+    """Values of categories that training did not have, counted over all pieces of a table."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._examples: dict[str, Any] = {}
+
+    def add(self, name: str, values: Sequence[Any]) -> None:
+        if len(values):
+            self._counts[name] += len(values)
+            self._examples.setdefault(name, values[0])
+
+    def __str__(self) -> str:
+        """Column by column, with the first value; empty where there are none."""
+        return "; ".join(
+            f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
+            for name, count in self._counts.items()
+        )
+
+
+def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
+    """As float64; ValueError at the first value that is not a finite number.
+
+    The advice ends the message; a {0} in it becomes the name of the column.
+    """
+    _kind(column, source, advice)
+    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    missing = column.isna().to_numpy()
+    wrong = ~np.isfinite(values.to_numpy()) & ~missing
+    if wrong.any():
+        problem = f"has {shown_value(column, wrong)}, which is not a finite number"
+        raise column_error(column.name, source, problem, advice)
+    if missing.any() and not may_miss:
+        raise missing_error(column.name, source, first_row(column, missing), int(missing.sum()))
+    return values
+
+
+def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    is_number = _kind(column, source, DROP) == "number"
+    return _floats(column, source, DROP, may_miss=True) if is_number else column
+
+
+def _category(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    if _kind(column, source, DROP) == "number":
+        column = _floats(column, source, DROP, may_miss=True)
+    return pd.Series(pd.Categorical(column, ordered=False), column.index, name=column.name)
+
+
+def _kind(column: pd.Series[Any], source: str, advice: str) -> str:
+    """ "number", "text" or "category" (which a file with types may say); ValueError for anything else."""
+    inferred = pd.api.types.infer_dtype(column, skipna=True)
+    if inferred in _DATES:
+        raise dates_error(column.name, source, advice)
+    if inferred not in _KINDS:
+        raise column_error(column.name, source, "holds neither numbers nor text", advice)
+    return _KINDS[inferred]
+
+
+def _without_words(column: pd.Series[Any]) -> pd.Series[Any]:
+    """True and False as 1 and 0, also where other values made them text."""
+    if pd.api.types.infer_dtype(column, skipna=True) != "string":
+        return column
+    return column.map(lambda text: str(int(_BOOLEANS[text])) if text in _BOOLEANS else text)
+
+
+def _known_levels(column: pd.Series[Any], levels: tuple[Level, ...], source: str, unseen: Unseen) -> pd.Series[Any]:
+    """The levels that the values stand for; None where a value is missing or stands for none."""
+    _kind(column, source, "")
+    places, distinct = pd.factorize(column)
+    level_set = frozenset(levels)
+    known = [_known_level(value, level_set) for value in distinct]
+    values = np.array([*known, None], dtype=object)[places]
+    unseen.add(str(column.name), column[(places >= 0) & pd.isna(values)].tolist())
+    return pd.Series(values, column.index, dtype=object, name=column.name)
+
+
+def _known_level(value: Any, levels: frozenset[Level]) -> Any:
+    """The value itself, or the number or truth value that it spells; None unless that is a level."""
+    spelled = pd.to_numeric(value, errors="coerce") if isinstance(value, str) else None
+    return next((level for level in (value, spelled, _BOOLEANS.get(value)) if level in levels), None)
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """A hint at the most similar name, in any case; nothing where none is similar."""
+    if "," in name and all(part.strip() in names for part in name.split(",")):
+        return " (give the option once for each column)"
+    folded = {candidate.casefold(): candidate for candidate in names}
+    matches = get_close_matches(name.casefold(), folded, n=1)
+    return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
+
+
+def _describe(names: list[str], most: int = 8) -> str:
+    if len(names) == 1:
+        return f"its only column is {names[0]!r}: commas separate columns, tabs in files named .tsv{semicolons(names)}"
+    return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

@@ -1,0 +1,193 @@
+"""Tables from files and pipes, whole or in chunks."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import sys
+import zlib
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
+
+import pandas as pd
+
+from salsa.cli.tables.formats import HEAD_BYTES, Format, check_head, check_name, format_of
+
+STDIN = "-"
+CHUNK_VALUES = 2**20  # of a chunk, 8 MiB as numbers; there are some copies of them on the way to a prediction
+FIRST_ROWS = 1000  # of a CSV, whose number of columns they tell; a reader at the other end of a pipe sees them at once
+# Numbers of a CSV as Python reads them; older versions are wrong in the last bit of some, newer ones want no option.
+EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
+
+
+def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFrame:
+    """The whole table; rows are numbered from 0. For ``text`` see ``read_chunks``."""
+    (table,) = read_chunks(source, None, text)
+    return table
+
+
+def read_chunks(
+    source: str,
+    most: int | None,
+    text: Collection[str] | type[str] = (),
+    names: Collection[str] = (),
+    floats: Collection[str] = (),
+    exact: Collection[str] = (),
+) -> Iterator[pd.DataFrame]:
+    """The table in pieces of at most so many rows (None: whole), fewer in wide tables, numbered throughout from 0.
+
+    CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
+    as text everywhere, and str means all; ``floats`` those to be read as float64. Where ``names`` are given and a file
+    can be read by columns, others are left. Whole numbers among ``exact`` stay whole where some are missing.
+    """
+    with _named_errors(source), _opened(source) as (file, format):
+        if format.is_arrow:
+            pieces = _arrow_pieces(source, format, file, most, names, exact)
+        else:
+            pieces = _csv_pieces(format, file, most, text if isinstance(text, type) else _dtypes(text, floats))
+        for piece in pieces:
+            if not isinstance(piece.index, pd.RangeIndex):
+                problem = "has rows with more values than its header has names"
+                raise ValueError(f"{title(source)} {problem}{semicolons(piece.columns)}")
+            if piece.empty:
+                raise ValueError(f"{title(source)} has a header but no rows")
+            yield piece
+
+
+def columns_with_leading_zeros(source: str) -> list[str]:
+    """Those that hold codes such as 01234 in the first rows, which are numbers to a reader of CSV; none of a pipe."""
+    if not os.path.isfile(source) or format_of(source).is_arrow:
+        return []
+    head = next(read_chunks(source, FIRST_ROWS, str))
+    whole = (str(name) for name in head if head[name].dropna().str.fullmatch(r"\d+").all())
+    return [name for name in whole if head[name].str.fullmatch(r"0\d+").any()]
+
+
+def semicolons(names: Iterable[str]) -> str:
+    """What to do with columns that semicolons separate."""
+    if not any(";" in name for name in names):
+        return ""
+    return (
+        "; for semicolons, pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False) make commas of them"
+    )
+
+
+def title(source: str) -> str:
+    """The source as messages call it."""
+    return "standard input" if source == STDIN else source
+
+
+def require_pyarrow(path: str) -> Any:
+    """The module; ValueError with advice where it is not installed."""
+    try:
+        import pyarrow  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        advice = "pip install pyarrow, or take CSV"
+        raise ValueError(f"{path}: Parquet and Feather files need pyarrow: {advice}") from None
+    return pyarrow
+
+
+@contextmanager
+def _named_errors(source: str) -> Iterator[None]:
+    """What is wrong with the contents of a file, as a ValueError that names the file."""
+    try:
+        yield
+    except pd.errors.EmptyDataError:
+        raise ValueError(f"{title(source)} is empty") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{title(source)} is not text in UTF-8: save it as CSV in UTF-8") from error
+    except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
+        if isinstance(error, OSError) and error.filename:
+            raise
+        reason = str(error).removeprefix("Error tokenizing data. C error: ")
+        raise ValueError(f"{title(source)} cannot be read: {reason}") from error
+
+
+@contextmanager
+def _opened(source: str) -> Iterator[tuple[Any, Format]]:
+    """The bytes of the source, unpacked, and what they hold: a table, as far as the first of them tell."""
+    format = format_of(source)
+    with _bytes(source, format.is_packed) as file:
+        check_head(title(source), file.peek(HEAD_BYTES)[:HEAD_BYTES], format)
+        check_name(source)
+        yield file, format
+
+
+def _bytes(source: str, is_packed: bool) -> Any:
+    if source == STDIN:
+        return nullcontext(sys.stdin.buffer)
+    return gzip.open(source) if is_packed else open(source, "rb")
+
+
+def _fitting_rows(columns: int, most: int) -> int:
+    return min(most, max(1, CHUNK_VALUES // max(1, columns)))
+
+
+def _dtypes(text: Collection[str], floats: Collection[str]) -> dict[str, type]:
+    return {**dict.fromkeys(text, str), **dict.fromkeys(floats, float)}
+
+
+def _csv_pieces(
+    format: Format, file: Any, most: int | None, dtype: type[str] | dict[str, type]
+) -> Iterator[pd.DataFrame]:
+    options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype, **EXACT}
+    if most is None:
+        yield pd.read_csv(file, **options)
+        return
+    reader = pd.read_csv(file, iterator=True, **options)
+    rows = min(FIRST_ROWS, most)
+    with suppress(StopIteration):
+        while True:
+            piece = reader.get_chunk(rows)
+            rows = _fitting_rows(piece.shape[1], most)
+            yield piece
+
+
+def _arrow_pieces(
+    source: str, format: Format, file: Any, most: int | None, names: Collection[str], exact: Collection[str]
+) -> Iterator[pd.DataFrame]:
+    pa = require_pyarrow(source)
+    batches = _parquet_batches if format.kind == "parquet" else _feather_batches
+    start = 0
+    try:
+        for batch in batches(file, most, names):
+            piece = batch.to_pandas()
+            for name in (name for name in exact if name in piece):
+                piece[name] = batch.column(name).to_pandas(integer_object_nulls=True).to_numpy()
+            yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)
+            start += len(piece)
+    except pa.ArrowException as error:
+        raise ValueError(f"{source} cannot be read: {error}") from error
+    if start == 0:
+        raise ValueError(f"{source} has no rows")
+
+
+def _parquet_batches(file: Any, most: int | None, names: Collection[str]) -> Iterator[Any]:
+    from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
+
+    reader = ParquetFile(file, pre_buffer=False, buffer_size=2**20)  # else it would read the file whole, or by groups
+    if most is None:
+        yield reader.read()
+        return
+    columns = _needed(reader.schema_arrow.names, names)
+    yield from reader.iter_batches(_fitting_rows(len(columns), most), columns=columns)
+
+
+def _feather_batches(file: Any, most: int | None, names: Collection[str]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    reader = pa.ipc.open_file(file)
+    if most is None:
+        yield reader.read_all()
+        return
+    columns = _needed(reader.schema.names, names)
+    rows = _fitting_rows(len(columns), most)
+    for batch in map(reader.get_batch, range(reader.num_record_batches)):
+        for first in range(0, len(batch), rows):
+            yield batch.select(columns).slice(first, rows)
+
+
+def _needed(present: list[str], names: Collection[str]) -> list[str]:
+    """The names, if all of them are there; everything where there are none, or to tell which are missing."""
+    return list(names) if names and set(names) <= set(present) else present

@@ -1,0 +1,78 @@
+"""Which columns of text hold categories, and which are likely to hold something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pandas as pd
+
+from salsa.cli.tables.messages import DROP, column_error, dates_error, shown_value
+from salsa.data.text_columns import MISTAKE_PERCENT, are_dates, are_identifiers, are_mistakes, have_units, spell_numbers
+
+MOST_TEXTS = 100_000  # more different ones than this are names in any case; of a large table no more are remembered
+
+
+def check_texts(columns: Iterable[Texts], source: str) -> None:
+    """ValueError on the first column that is not likely to hold categories, with the names of the others."""
+    problems: dict[str, str] = {}
+    for texts in columns:
+        try:
+            texts.check(source)
+        except ValueError as error:
+            problems[texts.name] = str(error)
+    if problems:
+        (_, first), *others = problems.items()
+        raise ValueError(first + (f" (also look at {', '.join(repr(name) for name, _ in others)})" if others else ""))
+
+
+class Texts:
+    """What a column of text holds, counted over all pieces of a table."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._values = self._numbers = 0
+        self._other = ""  # the first value that is no number, and its row
+        self._distinct: set[str] = set()
+
+    def add(self, column: pd.Series[Any]) -> None:
+        present = column.notna().to_numpy()
+        is_number = spell_numbers(column)
+        self._values += int(present.sum())
+        self._numbers += int(is_number.sum())
+        if not self._other and (other := present & ~is_number).any():
+            self._other = shown_value(column, other)
+        if len(self._distinct) <= MOST_TEXTS:
+            self._distinct.update(column.dropna().unique())
+
+    def check(self, source: str) -> None:
+        """ValueError with advice where they are not likely to be categories."""
+        self._check_mistakes(source)
+        self._check_dates(source)
+        self._check_units(source)
+        self._check_identifiers(source)
+
+    def _check_mistakes(self, source: str) -> None:
+        values, numbers = self._values, self._numbers
+        if are_mistakes(values, numbers):
+            problem = f"has {self._other}, but {numbers} of its {values} values are numbers"
+            rule = f"from {MISTAKE_PERCENT} % on that counts as a mistake"
+            advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
+            raise column_error(self.name, source, f"{problem} ({rule})", advice)
+
+    def _check_dates(self, source: str) -> None:
+        if are_dates(self._distinct):
+            raise dates_error(self.name, source, DROP)
+
+    def _check_units(self, source: str) -> None:
+        if have_units(self._distinct):
+            problem = f"looks like numbers with a unit or separators, such as {min(self._distinct)!r}"
+            advice = ": leave only the number; --category {0!r} takes them as categories"
+            raise column_error(self.name, source, problem, advice)
+
+    def _check_identifiers(self, source: str) -> None:
+        rows, distinct = self._values, len(self._distinct)
+        if distinct > MOST_TEXTS or are_identifiers(rows, distinct):
+            count = f"more than {MOST_TEXTS}" if distinct > MOST_TEXTS else f"{distinct}"
+            problem = f"has {count} different texts in {rows} rows, like names or identifiers"
+            raise column_error(self.name, source, problem, f"{DROP}, --category {{0!r}} takes them as categories")

@@ -1,0 +1,213 @@
+"""Tables that are read some rows at a time, again and again: Parquet files, iterables of blocks, parts of a cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial, reduce
+from typing import IO, Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_consistent_length
+from sklearn.utils.validation import _get_feature_names
+
+from salsa._utils.arrays import Floats
+from salsa.data.columns import Columns, learn_table, merged_columns
+from salsa.data.rows import Observations
+from salsa.data.targets import TargetValues, checked_rows, checked_weights, target_values
+from salsa.data.text_columns import Counts, count_values
+
+BATCH_VALUES = 2**20  # of a file at a time
+
+Source = Callable[[], Iterable["RawBlock"]]
+
+
+class RawBlock(NamedTuple):
+    """Some rows as they were given."""
+
+    X: Any
+    y: Any
+    weight: Any = None
+
+
+class Survey(NamedTuple):
+    """The findings of a first reading of a table, or of some rows of it."""
+
+    columns: Columns
+    feature_names: NDArray[np.object_] | None  # as scikit-learn has them
+    low: Floats  # (D,), NaN where all values are missing
+    high: Floats
+    outputs: int
+    flat: bool  # y had one dimension
+    rows: int  # of positive weight
+    weight: float
+    counts: Counts
+    targets: TargetValues
+
+    def __add__(self, other: Survey) -> Survey:  # type: ignore[override]
+        """Return the survey of the rows of both."""
+        _check_alike(self, other)
+        empty = np.isnan(self.low), np.isnan(other.low)
+        return self._replace(
+            columns=merged_columns(self.columns, other.columns, *empty),
+            low=np.fmin(self.low, other.low),
+            high=np.fmax(self.high, other.high),
+            rows=self.rows + other.rows,
+            weight=self.weight + other.weight,
+            counts=self.counts + other.counts,
+            targets=self.targets + other.targets,
+        )
+
+
+def survey(blocks: Iterable[RawBlock], categorical_features: Any) -> Survey:
+    """Return what all blocks hold together; ValueError where they do not go together."""
+    return together(survey_block(block, categorical_features) for block in blocks)
+
+
+def together(surveys: Iterable[Survey | None]) -> Survey:
+    """Merge the surveys of all blocks; empty blocks (None) are skipped."""
+    some = [seen for seen in surveys if seen is not None]
+    if not some:
+        raise ValueError("there are no rows: a fit needs at least one block with rows")
+    return reduce(Survey.__add__, some)
+
+
+class Table(NamedTuple):
+    """A whole table as numbers, rows without weight included."""
+
+    survey: Survey
+    rows: Observations
+
+
+def read_table(block: RawBlock, categorical_features: Any) -> Table:
+    """Learn what the columns of a table hold, and check its targets and weights."""
+    columns, X, is_text = learn_table(block.X, categorical_features)
+    names = _get_feature_names(block.X)
+    X, y = checked_rows(X, block.y)
+    weight = checked_weights(block.weight, X)
+    used, Y = weight > 0, y.reshape(len(y), -1)
+    low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
+    counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
+    rows, total = int(used.sum()), float(weight.sum())
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets)
+    return Table(seen, Observations(X, Y, weight))
+
+
+def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
+    """Return what a block of rows holds; None if it has no rows."""
+    return read_table(block, categorical_features).survey if len(block.X) else None
+
+
+def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
+    """Read the rows in use as numbers; ValueError where they are not as many as at the first reading."""
+    rows = 0
+    for block in (block for block in source() if len(block.X)):
+        part = part_of(block, seen.columns)
+        rows += len(part.X)
+        yield part
+    if rows != seen.rows:
+        advice = "give a list, a function that returns a new iterator each time, or a file"
+        raise ValueError(f"the blocks held {seen.rows} rows when first read and {rows} when read again: {advice}")
+
+
+def part_of(block: RawBlock, columns: Columns) -> Observations:
+    """Return the rows of positive weight as numbers."""
+    X, y = checked_rows(columns.encode(block.X), block.y)
+    weight = checked_weights(block.weight, X)
+    return Observations(X, y.reshape(len(y), -1), weight).some(weight > 0)
+
+
+def slices_of(X: Any, y: Any, weight: Any) -> Source:
+    """Slices of arrays, of which X may be on disk."""
+    check_consistent_length(X, y, weight)
+    step = _batch_rows(X.shape[1])
+    slices = [slice(start, start + step) for start in range(0, len(X), step)]
+    return lambda: (RawBlock(np.asarray(X[rows]), y[rows], None if weight is None else weight[rows]) for rows in slices)
+
+
+def _batch_rows(columns: int) -> int:
+    return max(1, BATCH_VALUES // max(1, columns))
+
+
+@contextmanager
+def reread(blocks: Any, target: Any, sample_weight: str | None) -> Iterator[Source]:
+    """Blocks that can be read again and again; what can be read only once waits in a temporary file."""
+    if isinstance(blocks, (str, os.PathLike)) or hasattr(blocks, "scanner"):
+        blocks = partial(_parquet_frames, blocks)
+    if callable(blocks):
+        yield lambda: map(partial(_raw, target, sample_weight), blocks())
+    elif hasattr(blocks, "__next__"):
+        with tempfile.TemporaryFile() as file:
+            for block in blocks:
+                pickle.dump(_raw(target, sample_weight, block), file, protocol=pickle.HIGHEST_PROTOCOL)
+            yield partial(_unpickled, file)
+    elif hasattr(blocks, "__iter__"):
+        yield lambda: map(partial(_raw, target, sample_weight), blocks)
+    else:
+        raise TypeError(f"blocks is a {type(blocks).__name__}: {_ADVICE}")
+
+
+_ADVICE = "give the path of a Parquet file, or an iterable of data frames or of tuples (X, y) or (X, y, weights)"
+
+
+def _raw(target: Any, sample_weight: str | None, block: Any) -> RawBlock:
+    if isinstance(block, tuple):
+        if len(block) not in (2, 3) or target is not None or sample_weight is not None:
+            raise ValueError(f"a block is a tuple of {len(block)}: {_ADVICE}; target and sample_weight name columns")
+        return RawBlock(*block)
+    frame = nw.from_native(block, eager_only=True, pass_through=True)
+    if not isinstance(frame, nw.DataFrame):
+        raise TypeError(f"a block is a {type(block).__name__}: {_ADVICE}")
+    if target is None:
+        raise ValueError("blocks are data frames: target must name the column to predict")
+    names = [target] if isinstance(target, str) else list(target)
+    special = names if sample_weight is None else [*names, sample_weight]
+    if absent := [name for name in special if name not in frame.columns]:
+        raise ValueError(f"a block has no column {absent[0]!r}; its columns are {', '.join(frame.columns[:8])}")
+    y = frame[target].to_numpy() if isinstance(target, str) else frame.select(names).to_numpy()
+    weight = None if sample_weight is None else frame[sample_weight].to_numpy()
+    return RawBlock(frame.drop(special).to_native(), y, weight)
+
+
+def _unpickled(file: IO[bytes]) -> Iterator[RawBlock]:
+    """What this process has written before."""
+    file.seek(0)
+    while True:
+        try:
+            yield pickle.load(file)
+        except EOFError:
+            return
+
+
+def _parquet_frames(source: Any) -> Iterator[Any]:
+    """Data frames of some rows each, without reading ahead: memory does not depend on the size of the file."""
+    try:
+        from pyarrow import dataset  # type: ignore[import-untyped,unused-ignore]
+        from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        raise ImportError("reading Parquet needs pyarrow: pip install pyarrow") from None
+    table = source if hasattr(source, "scanner") else dataset.dataset(source, format="parquet", partitioning="hive")
+    rows = _batch_rows(len(table.schema))
+    for part in table.get_fragments():
+        keys = dataset.get_partition_keys(part.partition_expression)  # columns that only the names of folders tell
+        with part.open() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=2**20) as file:
+            for batch in file.iter_batches(rows, use_threads=False):
+                yield batch.to_pandas().assign(**keys)
+
+
+def _check_alike(one: Survey, other: Survey) -> None:
+    """ValueError unless two blocks have the same columns and outputs."""
+    if one.columns.names != other.columns.names:
+        raise ValueError(f"blocks differ in their columns: {_some(one)} and {_some(other)}")
+    if (one.outputs, one.flat) != (other.outputs, other.flat):
+        raise ValueError(f"blocks differ in their number of outputs: {one.outputs} and {other.outputs}")
+
+
+def _some(seen: Survey, most: int = 6) -> str:
+    names = seen.columns.names
+    return f"{', '.join(names[:most])}{', ...' if len(names) > most else ''} ({len(names)})"

@@ -1,0 +1,144 @@
+"""Rows on a Dask cluster: workers read their partitions, and read them again for every pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, TypeVar
+
+import dask.array as da
+import numpy as np
+from dask import delayed
+from dask.base import is_dask_collection
+from dask.distributed import Client
+
+from salsa._utils.arrays import Places
+from salsa._utils.blas import one_blas_thread
+from salsa.data.blocks import RawBlock, part_of
+from salsa.data.columns import Columns
+from salsa.data.rows import Block, Observations, batches
+from salsa.data.splits import FoldOf
+
+T = TypeVar("T")
+SPLIT_EVERY = 4  # results that are added up at a time
+ATTEMPTS = 3  # at a sum
+
+
+@dataclass(frozen=True, eq=False)
+class ClusterRows:
+    """All rows in use; see ``Rows``."""
+
+    client: Client
+    blocks: list[Any]  # delayed ``RawBlock``, none without rows
+    counts: list[int]  # rows in use of each
+    columns: Columns
+
+    def __len__(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def starts(self) -> list[int]:
+        """The number of the first row of each partition."""
+        return [0, *np.cumsum(self.counts).tolist()[:-1]]
+
+    def take(self, places: Places) -> Observations:
+        ends = np.searchsorted(places, [*self.starts, len(self)])
+        wanted = [places[low:high] - start for low, high, start in zip(ends, ends[1:], self.starts, strict=False)]
+        tasks = [
+            delayed(_taken)(block, self.columns, inside)
+            for block, inside in zip(self.blocks, wanted, strict=True)
+            if len(inside)
+        ]
+        taken = self.client.gather(self.client.compute(tasks))
+        X, Y, weight = (np.concatenate(parts) for parts in zip(*taken, strict=True))
+        return Observations(X, Y, weight)
+
+    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
+        what = _Sum(function, add, fold, size, every)
+        for _ in range(ATTEMPTS - 1):
+            with suppress(CancelledError):  # the only worker that had what was scattered has died
+                return self._total(what)
+        return self._total(what)
+
+    def _total(self, what: _Sum[T]) -> T:
+        shared = self.client.scatter(what, broadcast=True, hash=False)
+        parts = [
+            delayed(_partition_sum)(shared, block, self.columns, start, pure=False)
+            for block, start in zip(self.blocks, self.starts, strict=True)
+        ]
+        while len(parts) > 1:
+            groups = [parts[first : first + SPLIT_EVERY] for first in range(0, len(parts), SPLIT_EVERY)]
+            parts = [delayed(_added)(what.add, group) for group in groups]
+        result: T = self.client.compute(parts[0]).result()
+        return result
+
+
+def delayed_blocks(X: Any, y: Any, weight: Any) -> list[Any]:
+    """The partitions of collections with the same rows, one ``RawBlock`` each."""
+    given = (("y", y), ("sample_weight", weight))
+    collections = [X, *(_like(X, name, other) for name, other in given if other is not None)]
+    return [delayed(RawBlock)(*parts) for parts in zip(*map(partitions, collections), strict=True)]
+
+
+def _like(X: Any, name: str, other: Any) -> Any:
+    """The collection in partitions of the same rows as X, as far as their numbers are known."""
+    rows = lengths(X)
+    if not is_dask_collection(other):
+        if np.isnan(rows).any():
+            problem = f"{name} is a {type(other).__name__}, and partitions of X do not tell their lengths"
+            raise ValueError(f"{problem}: {_ALIKE}")
+        other = da.from_array(np.asarray(other), chunks=(tuple(rows), *np.asarray(other).shape[1:]))
+    if isinstance(other, da.Array) and not np.isnan([*rows, *lengths(other)]).any():
+        if sum(lengths(other)) != sum(rows):
+            raise ValueError(f"X has {sum(rows)} rows and {name} has {sum(lengths(other))}")
+        other = other.rechunk({0: tuple(rows)})
+    if len(lengths(other)) != len(rows):
+        raise ValueError(f"X has {len(rows)} partitions and {name} has {len(lengths(other))}: {_ALIKE}")
+    return other
+
+
+_ALIKE = "give a Dask collection with the same partitions, such as a column of the same data frame"
+
+
+def lengths(collection: Any) -> list[float]:
+    """Rows of every partition; NaN where that is not known before it is computed."""
+    if isinstance(collection, da.Array):
+        return list(collection.chunks[0])
+    return [np.nan] * int(collection.npartitions)
+
+
+def partitions(collection: Any) -> list[Any]:
+    """Not optimised, which would merge partitions of a few columns, and X and y would no longer go together."""
+    if isinstance(collection, da.Array) and collection.ndim == 2:
+        collection = collection.rechunk({1: -1})
+    return list(np.ravel(collection.to_delayed(optimize_graph=False)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Sum(Generic[T]):
+    """What is to be added up over all rows; see ``Rows.total``."""
+
+    function: Callable[[Block], T]
+    add: Callable[[T, T], T]
+    fold: FoldOf
+    size: int
+    every: int
+
+
+def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, start: int) -> T | None:
+    """None where none of the rows is asked for."""
+    with one_blas_thread():  # a worker has threads of its own
+        blocks = batches([part_of(block, columns)], what.fold, what.size, what.every, start)
+        return _added(what.add, map(what.function, blocks))
+
+
+def _added(add: Callable[[T, T], T], parts: Iterable[T | None]) -> T | None:
+    some = [part for part in parts if part is not None]
+    return reduce(add, some) if some else None
+
+
+def _taken(block: RawBlock, columns: Columns, places: Places) -> Observations:
+    return part_of(block, columns).some(places)

@@ -1,0 +1,131 @@
+"""What text in a column is likely to be if it is not a category."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from salsa._utils.arrays import Floats
+from salsa.data.columns import Columns, Level
+
+MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
+FEW_LEVELS = 10  # no more numbers with a unit than this may well be categories
+IDENTIFIER_ROWS = 50  # in fewer rows, texts that hardly repeat may be categories
+MOST_PARSED = 1000  # texts that look like dates, of which it is tried
+
+_DATE_TEXT = re.compile(
+    r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
+    r"|\d{4}[-/]\d{1,2}"  # 2026-01
+    r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
+)
+_NUMBER_WITH_UNIT = re.compile(
+    r"(?P<before>[$€£¥]?)\s?[-+]?"
+    r"(?:\d{1,3}(?:[,']\d{3})+|\d+)(?:[.,]\d+)?"  # 517, 1,234.5, 1'234
+    r"\s?(?P<after>%|[A-Za-z°µ]{0,4}[23²³]?)"
+)
+
+
+def are_mistakes(values: int, numbers: int) -> bool:
+    """Text in a column of numbers is more likely a slip of the pen than a category."""
+    return MISTAKE_PERCENT * values <= 100 * numbers < 100 * values
+
+
+def are_dates(texts: Collection[Any]) -> bool:
+    """Whether all texts can be read as dates or times."""
+    if not all(isinstance(text, str) and _DATE_TEXT.fullmatch(text) for text in texts):
+        return False
+    some = sorted(texts)[:MOST_PARSED]
+    return bool(pd.Series(pd.to_datetime(some, errors="coerce", format="mixed", utc=True)).notna().all())
+
+
+def are_identifiers(values: int, distinct: int, share: float = 0.5) -> bool:
+    """Whether there are more different texts than this share of the rows."""
+    return values > IDENTIFIER_ROWS and distinct > share * values
+
+
+def have_units(texts: Collection[Any]) -> bool:
+    """Whether they are many numbers with the same sign or unit, or with separators: $517, 45.5 %, 194 m2, 1,234."""
+    if len(texts) <= FEW_LEVELS:
+        return False
+    units = set()
+    for text in texts:
+        match = _NUMBER_WITH_UNIT.fullmatch(text) if isinstance(text, str) else None
+        units.add(match and match.group("before", "after"))
+        if match is None or len(units) > 1:
+            return False
+    return not spell_numbers(list(texts)).all()
+
+
+def spell_numbers(texts: Any) -> NDArray[np.bool_]:
+    """Which values are numbers or can be read as one (n,)."""
+    numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
+    found: NDArray[np.bool_] = np.isfinite(numbers)
+    return found
+
+
+SHARE_OF_NAMES = 0.9  # different texts per row; more than on the command line, because folds have fewer rows per text
+
+
+class Counts(NamedTuple):
+    """Of each of the D columns of some rows; those of several blocks of rows add up."""
+
+    values: NDArray[np.int64]  # that are not missing (D,)
+    numbers: NDArray[np.int64]  # in columns of categories (D,)
+    is_text: NDArray[np.bool_]  # text that nothing declares to be categories (D,)
+
+    def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
+        return Counts(self.values + other.values, self.numbers + other.numbers, self.is_text | other.is_text)
+
+
+def count_values(columns: Columns, X: Floats, is_text: NDArray[np.bool_]) -> Counts:
+    """Of encoded rows (n, D)."""
+    numbers = np.zeros(X.shape[1], dtype=np.int64)
+    for j, levels in enumerate(columns.levels):
+        if levels:
+            numbers[j] = np.isin(X[:, j], np.flatnonzero(_spell_numbers(levels))).sum()
+    return Counts((~np.isnan(X)).sum(axis=0), numbers, is_text)
+
+
+def doubts(columns: Columns, counts: Counts) -> Iterator[str]:
+    """A sentence for every column of text that is likely not to hold categories."""
+    for j in np.flatnonzero(counts.is_text & (counts.values > 0)):
+        levels = columns.levels[j] or ()
+        if doubt := _doubt(levels, int(counts.values[j]), int(counts.numbers[j])):
+            problem = f"column {columns.names[j]!r} is text and counts as categories, but {doubt}"
+            yield f"{problem}; if they are categories, name it in categorical_features"
+
+
+def empty_columns(columns: Columns, counts: Counts) -> list[str]:
+    """A note for every column without values."""
+    return [f"column {columns.names[j]!r} has no values" for j in np.flatnonzero(counts.values == 0)]
+
+
+def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
+    """What else they are, and what to do; nothing where they may well be categories."""
+    if are_mistakes(values, numbers):
+        other = levels[int(np.argmin(_spell_numbers(levels)))]
+        return f"{numbers} of its {values} values are numbers, {other!r} is not: correct it, or give NaN where missing"
+    if numbers == values and len(levels) > FEW_LEVELS and not any(map(_is_code, levels)):
+        return "holds numbers as text: turn it into numbers, as pandas.to_numeric does"
+    if are_dates(levels):
+        return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
+    if have_units(levels):
+        return f"looks like numbers with a unit or separators, such as {levels[0]!r}: leave only the number"
+    if are_identifiers(values, len(levels), SHARE_OF_NAMES):
+        return f"has {len(levels)} different texts in {values} rows, like names or identifiers: leave it out"
+    return ""
+
+
+def _spell_numbers(levels: tuple[Level, ...]) -> NDArray[np.bool_]:
+    """Which levels are numbers or can be read as one; truth values are not."""
+    return spell_numbers([None if isinstance(level, bool) else level for level in levels])
+
+
+def _is_code(level: Level) -> bool:
+    """Whether it has zeros in front, which numbers have not."""
+    return isinstance(level, str) and len(level) > 1 and level.isdigit() and level.startswith("0")

@@ -1,0 +1,65 @@
+"""Rows far outside the range of the training data, where a prediction is a guess."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from salsa._utils.arrays import Floats
+from salsa._utils.user_warning import OutsideRangeWarning, warn_user
+
+SLACK = 1.0  # of the range: new rows of the same kind lie a little beyond its ends, too
+MOST_NAMED = 3  # columns in a message
+
+
+def encoded(model: Any, X: Any) -> Floats:
+    """Encode a table for a fitted model (n, D); a warning tells of rows far outside the training range."""
+    check_is_fitted(model)
+    if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+        validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
+    rows: Floats = model.columns_.encode(X)
+    beyond = Beyond(model)
+    beyond.add(rows)
+    if told := str(beyond):
+        warn_user(told, OutsideRangeWarning)
+    return rows
+
+
+class Beyond:
+    """A count of rows far outside the training range, over all parts of a table, in the features a model uses."""
+
+    def __init__(self, model: Any) -> None:
+        self._low, self._high = low, high = model.expansion_.ends
+        width = high - low
+        slack = np.where((model.expansion_.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
+        self._limits = low - slack, high + slack
+        self._names: Sequence[str] = model.columns_.names
+        self._rows = self._all = 0
+        self._below, self._above = np.zeros((2, len(self._names)), dtype=np.int64)
+
+    def add(self, X: Floats) -> None:
+        """Encoded rows (n, D); missing values are in any range."""
+        below, above = self._limits[0] > X, self._limits[1] < X
+        self._below += below.sum(axis=0)
+        self._above += above.sum(axis=0)
+        self._rows += int((below | above).any(axis=1).sum())
+        self._all += len(X)
+
+    def __str__(self) -> str:
+        """How many, and where most of them are; empty where there are none."""
+        if not self._rows:
+            return ""
+        counts = self._below + self._above
+        places = [j for j in np.argsort(-counts, kind="stable") if counts[j]]
+        named = [where for j in places[:MOST_NAMED] for where in self._where(int(j))]
+        more = ", ..." if len(places) > MOST_NAMED else ""
+        verb = "lies" if self._rows == 1 else "lie"
+        count = f"{self._rows} of {self._all} rows {verb} far outside the range of the training data"
+        return f"{count} ({', '.join(named)}{more}), where a prediction is a guess"
+
+    def _where(self, j: int) -> list[str]:
+        sides = ((self._below[j], "below", self._low[j]), (self._above[j], "above", self._high[j]))
+        return [f"{self._names[j]!r} {side} {end:.4g} in {count}" for count, side, end in sides if count]

@@ -1,0 +1,210 @@
+"""What matters: shares of the variance, the picture of every effect, and interactions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from salsa._utils.arrays import Floats
+from salsa.explain.anova import Anova
+from salsa.explain.effects import Effect, term
+from salsa.explain.report.phrases import adding_up, count, listed, percent, quantised, remainder, short, some
+from salsa.kernels.marginals import Distribution, thinned
+
+DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # effects with a picture, at most
+PAIR_SHARE = 1e-3  # of the variance, below which a pair is not worth seeing
+MATRIX_FEATURES, LISTED_PAIRS = 30, 8
+RUG_POINTS = 150
+NIL = 5e-5  # a share of the variance that is not mentioned
+NEARLY_ALL, MOSTLY = 0.95, 0.5  # of the variance of all interactions
+WORTH_DOUBTING = 0.01  # share of the variance
+BAND = 2.0  # standard deviations either side of an effect
+UNSURE_SHARE = 0.8  # of the background with zero inside the band; of a linear effect: a slope below 1.6 of its sd
+CORRELATION, CORRELATION_ROWS, LISTED = 0.8, 2000, 4
+ORDERS = ("single features", "pairs", "three and more together")
+
+
+def importance_section(anova: Anova, used: list[int], effects: list[dict[str, Any]]) -> dict[str, Any]:
+    sobol = anova.sobol()
+    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
+    orders = _order_groups(anova.orders()["variance_share"].to_numpy())
+    if not used or not total.any():
+        why = "no feature is used" if not used else "none changes the prediction"
+        return {
+            "sentence": f"Nothing matters here: {why}, and every prediction is the same.",
+            "interactions": "none",
+            "cautions": [],
+            "orders": [],
+            "features": [],
+        }
+    unsure = {effect["features"][0] for effect in effects if effect["unsure"]}
+    features = [{"name": anova.features[j], "first": first[j], "total": total[j], "unsure": j in unsure} for j in used]
+    return {
+        "sentence": _importance_sentence(features, orders),
+        "interactions": _together_words(orders, anova.order),
+        "cautions": [*_unsure_caution(features), *_correlation_caution(anova, used)],
+        "orders": orders,
+        "features": features,
+    }
+
+
+def _order_groups(shares: Floats) -> list[dict[str, Any]]:
+    """Single features, and of pairs and larger groups those that do anything, in words that add up to 100 %."""
+    sums = (shares[:1].sum(), shares[1:2].sum(), shares[2:].sum())
+    parts = zip(ORDERS, sums, ("first", "second", "third"), strict=True)
+    kept = [part for m, part in enumerate(parts) if m == 0 or part[1] >= NIL]
+    words = adding_up([share for _, share, _ in kept])
+    return [
+        {"name": name, "share": float(share), "style": style, "words": text}
+        for (name, share, style), text in zip(kept, words, strict=True)
+    ]
+
+
+def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
+    """What all interactions do, and how much of it pairs do."""
+    if len(orders) == 1:
+        return "none: features add up" if highest < 2 else "next to none: features add up"
+    shares = {part["name"]: part["share"] for part in orders}
+    size, pairs = remainder(list(shares.values())), shares.get(ORDERS[1], 0.0) / sum(list(shares.values())[1:])
+    how = "all" if highest == 2 else "nearly all" if pairs >= NEARLY_ALL else "mostly" if pairs >= MOSTLY else ""
+    return f"{size} of the variance, {how} in pairs" if how else f"{size} of the variance, mostly in larger groups"
+
+
+def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
+    top = [f"{short(f['name'])} ({percent(f['total'])})" for f in features[:3] if f["total"] > 0]
+    subject = f"{listed(top)} {'matter' if len(top) > 1 else 'matters'} most."
+    parts = listed([f"{part['name']} ({part['words']})" for part in orders])
+    return f"{subject} The variance of the predictions comes from {parts}." if len(orders) > 1 else subject
+
+
+def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:
+    names = [short(feature["name"]) for feature in features if feature["unsure"]]
+    if not names:
+        return []
+    what = f"{some(names, LISTED)}: the effect{' of each' if len(names) > 1 else ''} on its own"
+    return [f"{what} is within two standard deviations of zero for most rows, and may be nothing."]
+
+
+def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
+    """Of numbers that rise and fall together, the closest first."""
+    subject = anova.subject
+    numbers = [j for j in used[:DRAWN_FEATURES] if not subject.columns.categorical[j]]
+    anchors = subject.expansion.anchors[:: len(subject.expansion.anchors) // CORRELATION_ROWS + 1]
+    table = pd.DataFrame(anchors[:, numbers]).corr("spearman", min_periods=10).to_numpy()
+    first, second = np.triu_indices(len(numbers), k=1)
+    sizes = np.nan_to_num(np.abs(table[first, second]))  # of a constant column there is none
+    order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] > CORRELATION]
+    names = [short(anova.features[j]) for j in numbers]
+    pairs = [(names[first[i]], names[second[i]], f"{table[first[i], second[i]]:.2f}".replace("-", "−")) for i in order]
+    if not pairs:
+        return []
+    found = some([f"{one} with {other} ({size})" for one, other, size in pairs], LISTED)
+    return [f"Strongly correlated by rank: {found}. What each of them does by itself is hard to tell apart."]
+
+
+def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any]]:
+    """Every feature, and pairs worth seeing; the strongest with their picture, strongest first."""
+    sobol = anova.sobol()
+    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
+    drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
+    mains = [_entry(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
+    pairs = [
+        _entry(anova, (j, k), share, None, anova.effect(j, k, band=False), used)
+        for j, k, share in _strongest_pairs(anova)
+        if j in drawn and k in drawn
+    ]
+    return sorted([*mains, *pairs], key=lambda entry: -float(entry["share"]))
+
+
+def _entry(
+    anova: Anova, S: tuple[int, ...], share: float, total: float | None, effect: Effect | None, used: list[int]
+) -> dict[str, Any]:
+    reason = "One of the weakest features: it has no picture." if S[0] in used else "The model does not use it."
+    if len(anova.subject.background[S[0]].points) == 1:
+        reason = "It is the same in all rows of the training table, so that the model has learned nothing of it."
+    known = {"term": _term(anova, S), "features": S, "share": share, "total": total, "reason": reason}
+    unsure = effect is not None and effect.sd is not None and share >= WORTH_DOUBTING and _is_unsure(effect)
+    return {**known, "unsure": unsure, **({} if effect is None else _picture(effect))}
+
+
+def _is_unsure(effect: Effect) -> bool:
+    """Whether zero is inside the band of a single feature for most of the background."""
+    (axis,), (points, weights) = effect.axes, effect.axes[0].rug
+    beyond = np.abs(effect.values) - BAND * np.asarray(effect.sd)
+    shown, observed = ~np.isnan(axis.points), ~np.isnan(points)
+    at = np.full(len(points), beyond[-1])  # where the missing value is
+    at[observed] = np.interp(points[observed], axis.points[shown], beyond[shown])
+    return bool(weights[at <= 0].sum() > UNSURE_SHARE)
+
+
+def _picture(effect: Effect) -> dict[str, Any]:
+    span = float(np.ptp(effect.values)) or 1.0
+    axes = [
+        {
+            "name": axis.name,
+            "points": axis.points if axis.labels is not None else quantised(axis.points),
+            "labels": axis.labels,
+            "rug": None if axis.labels is not None else quantised(_rug(axis.rug)),
+        }
+        for axis in effect.axes
+    ]
+    sd = None if effect.sd is None else quantised(effect.sd.ravel(), span)
+    return {"axes": axes, "values": quantised(effect.values.ravel(), span), "sd": sd}
+
+
+def _rug(marginal: Distribution) -> Floats:
+    points = thinned(marginal, RUG_POINTS).points
+    return points[~np.isnan(points)]
+
+
+def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
+    if anova.order < 2:
+        return []
+    shares = anova.interactions()["variance_share"].to_numpy()
+    first, second = np.triu_indices(len(anova.features), k=1)
+    order = np.argsort(-shares, kind="stable")[:DRAWN_PAIRS]
+    return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
+
+
+def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
+    pairs = sum(len(effect["features"]) == 2 for effect in effects)
+    found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
+    words = f"All features, and {found} worth seeing." if pairs else "All features."
+    note = f"{words} Choose a row to see what it adds to the mean prediction. Share: of the variance"
+    if len(orders) < 2:
+        return f"{note}."
+    return f"{note}, by this effect alone; total: with all interactions of the feature."
+
+
+def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"names": [], "shares": [], "features": [], "of": len(used), "strongest": []}
+    if len(used) < 2 or anova.order < 2:
+        return {**nothing, "sentence": "The model has no interactions: what its features do simply adds up."}
+    matrix = np.diag(anova.sobol()["first_order"].to_numpy())
+    upper = np.triu_indices(len(matrix), k=1)
+    matrix[upper[::-1]] = anova.interactions()["variance_share"].to_numpy()
+    matrix += np.tril(matrix, -1).T
+    shown = used[:MATRIX_FEATURES]
+    return {
+        "sentence": _interaction_sentence(anova, pairs := _strongest_pairs(anova)),
+        "strongest": [
+            {"term": _term(anova, (j, k)), "features": (j, k), "share": share} for j, k, share in pairs[:LISTED_PAIRS]
+        ],
+        "names": [anova.features[j] for j in shown],
+        "features": shown,
+        "shares": np.round(matrix[np.ix_(shown, shown)], 6),
+        "of": len(used),
+    }
+
+
+def _interaction_sentence(anova: Anova, pairs: list[tuple[int, int, float]]) -> str:
+    if not pairs:
+        return "No pair does anything worth mentioning beyond what each feature does alone."
+    j, k, share = pairs[0]
+    return f"{short(anova.features[j])} and {short(anova.features[k])} interact most: {percent(share)} of the variance."
+
+
+def _term(anova: Anova, S: tuple[int, ...]) -> str:
+    return term(*(anova.features[j] for j in S))

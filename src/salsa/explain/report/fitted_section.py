@@ -1,0 +1,72 @@
+"""What was fitted: one sentence and the facts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from salsa.explain.report.phrases import count, percent
+from salsa.explain.report.quality_section import Evidence, Given
+from salsa.explain.subject import Subject
+
+KERNELS = {"gaussian": "Gaussian", "laplace": "Laplace", "matern32": "Matérn 3/2", "matern52": "Matérn 5/2"}
+
+
+def fitted_section(
+    model: Any,
+    subject: Subject,
+    used: list[int],
+    given: Given,
+    evidence: Evidence,
+    scores: list[dict[str, Any]],
+    output: int,
+) -> dict[str, Any]:
+    outputs, found = subject.expansion.coef.shape[1], ""
+    if scores and scores[0]["r2"] <= 0:
+        found = " On rows that it did not see it is no better than the mean."
+    elif scores:
+        found = f" It explains {percent(scores[0]['r2'])} of the variance on rows that it did not see."
+    anchors = len(subject.expansion.anchors)
+    rows = (
+        f"by {count(anchors, 'anchor')} that stand for all rows"
+        if evidence.anchored
+        else f"from {count(anchors, 'row')}"
+    )
+    summary = f"This model predicts {given.target} from {_features_words(subject, used)}, learned {rows}.{found}"
+    notes = [f"{note[0].upper()}{note[1:]}." for note in model.search_.notes if note]
+    if outputs > 1:
+        other = f"write_report(..., output={(output + 1) % outputs}) writes one about another"
+        notes.append(f"The model has {outputs} outputs. This page is about output {output}, counted from 0; {other}.")
+    return {"summary": summary, "facts": _facts(model, subject, used, evidence), "notes": notes}
+
+
+def _facts(model: Any, subject: Subject, used: list[int], evidence: Evidence) -> list[tuple[str, str]]:
+    D = subject.kernel.n_features
+    searched = "cross-validation" if len(model.search_.table) else "given, not searched"
+    return [
+        ("Anchors" if evidence.anchored else "Rows", f"{len(subject.expansion.anchors):,}"),
+        ("Features", f"{D}, all used" if len(used) == D else f"{D}, {len(used)} used"),
+        ("Kernel", _kernel_words(subject, used)),
+        ("Penalty alpha", f"{model.alpha_:.3g}"),
+        ("Order and alpha by", searched),
+    ]
+
+
+def _features_words(subject: Subject, used: list[int]) -> str:
+    D = subject.kernel.n_features
+    if not used:
+        return "none of its features"
+    return count(D, "feature") if len(used) == D else f"{len(used)} of {D} features"
+
+
+def _kernel_words(subject: Subject, used: list[int]) -> str:
+    bases = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
+    smooth = [KERNELS.get(base, base) for base in bases if base != "equality"]
+    return ", ".join([*smooth, *(["equality for categories"] if "equality" in bases else []), _order_words(subject)])
+
+
+def _order_words(subject: Subject) -> str:
+    """Of the kernel, which says little of what the function does: that of a product has parts of every order."""
+    kernel = subject.kernel
+    if kernel.order == kernel.n_features > 1 and not kernel.order_weights[1:-1].any():
+        return "product of all features"
+    return f"order {kernel.order}"

@@ -1,0 +1,136 @@
+"""How good a model is on rows that did not fit it: scores, predicted against observed, coverage of intervals."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.utils import _safe_indexing
+
+from salsa._utils.arrays import Floats
+from salsa._utils.weighted import mean_and_standard_error, target_variance
+from salsa.data.columns import Columns
+from salsa.explain.subject import interval_ends
+
+NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+NEW_NOMINAL = (0.5, 0.7, 0.8, 0.9, 0.95)
+INTERVAL_ROWS = 1000  # new rows whose intervals are computed, at most
+FOLDS = 5
+FEWEST_ROWS = 10  # for a linear model and a coverage
+ROUNDING = 1e-13  # of a target
+MOST_LEVELS = 100  # one-hot columns of a category
+
+
+class HeldOutRows(NamedTuple):
+    """Rows with their targets and predictions (n,) by a model that did not see them."""
+
+    observed: Floats
+    predicted: Floats
+    weight: Floats
+    sd: Floats | None = None  # of the prediction, noise included
+
+    @property
+    def varies(self) -> bool:
+        """More than by rounding: targets of training rows are computed from the fit."""
+        return bool(np.ptp(self.observed) > ROUNDING * np.abs(self.observed).max())
+
+
+class R2(NamedTuple):
+    """R2 and its standard error."""
+
+    r2: float
+    error: float
+
+
+def score(rows: HeldOutRows) -> R2 | None:
+    """Of predictions, relative to the variance of the same rows; None where there is none to explain."""
+    if len(rows.observed) < 2 or not rows.varies:
+        return None
+    unit = np.abs(rows.observed - rows.observed[0]).max()
+    y, f = ((values - rows.observed[0]) / unit for values in (rows.observed, rows.predicted))
+    error, standard_error = mean_and_standard_error((y - f) ** 2, rows.weight)
+    variance = float(target_variance(y[:, None], rows.weight)[0])
+    return R2(1.0 - error / variance, standard_error / variance)
+
+
+def training_rows(model: Any, output: int) -> HeldOutRows | None:
+    """By leave-one-out; None for a single row. MemoryError where there are too many, ValueError where none is kept."""
+    loo = model.leave_one_out()
+    if len(loo.target) < 2:
+        return None
+    return HeldOutRows(loo.target[:, output], loo.prediction[:, output], loo.weight, loo.sd[:, output])
+
+
+def linear_model(columns: Columns) -> Pipeline:
+    """Ridge regression on encoded rows: missing numbers at their mean, categories as indicators."""
+    numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
+    indicators = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False)
+    table = ColumnTransformer([("numbers", numbers, ~columns.categorical), ("levels", indicators, columns.categorical)])
+    return Pipeline([("table", table), ("ridge", RidgeCV(np.logspace(-3, 5, 17)))])
+
+
+def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows) -> HeldOutRows | None:
+    """The same rows with the linear model's predictions, from five shuffled folds; None for too few rows."""
+    if len(X) < FEWEST_ROWS or not rows.varies:
+        return None
+    predicted = np.empty(len(X))
+    for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(X):
+        predicted[test] = _linear_predictions(columns, X[train], rows.observed[train], rows.weight[train], X[test])
+    return rows._replace(predicted=predicted, sd=None)
+
+
+def linear_on_new(
+    columns: Columns, X: Floats, rows: HeldOutRows, new_X: Floats, new: HeldOutRows
+) -> HeldOutRows | None:
+    """The new rows with predictions of the linear model fitted to the training rows."""
+    if len(X) < FEWEST_ROWS or not rows.varies:
+        return None
+    return new._replace(predicted=_linear_predictions(columns, X, rows.observed, rows.weight, new_X), sd=None)
+
+
+def _linear_predictions(columns: Columns, X: Floats, y: Floats, weight: Floats, new: Floats) -> Floats:
+    centre, unit = y.mean(), np.abs(y - y.mean()).max() or 1.0  # squares of very large or small targets have no float64
+    fit = linear_model(columns).fit(X, (y - centre) / unit, ridge__sample_weight=weight)
+    predicted: Floats = centre + unit * fit.predict(new)
+    return predicted
+
+
+class Coverage(NamedTuple):
+    """Of intervals: the intended and the actual share of rows inside, with the standard error of the latter."""
+
+    nominal: Floats
+    actual: Floats
+    error: Floats
+
+
+def normal_coverage(rows: HeldOutRows) -> Coverage | None:
+    """Of normal intervals around leave-one-out predictions; None where there is nothing to say."""
+    if rows.sd is None or len(rows.observed) < FEWEST_ROWS or not (rows.sd > 0).all() or not rows.varies:
+        return None
+    size = np.abs(rows.observed - rows.predicted) / rows.sd
+    limits = norm.ppf(0.5 + 0.5 * np.array(NOMINAL))
+    return _coverage(np.array(NOMINAL), size[:, None] <= limits, rows.weight)
+
+
+def interval_coverage(model: Any, X: Any, places: NDArray[np.intp], y: Floats, output: int) -> Coverage | None:
+    """Of ``predict_interval`` on the new rows at these places of X (on some of them, if there are many)."""
+    if len(y) < FEWEST_ROWS:
+        return None
+    chosen = np.unique(np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp))
+    X, y = _safe_indexing(X, places[chosen]), y[chosen]
+    low, high = np.moveaxis(interval_ends(model, X, NEW_NOMINAL)[:, :, output], -1, 0)
+    return _coverage(np.array(NEW_NOMINAL), ((low <= y) & (y <= high)).T, np.ones(len(y)))
+
+
+def _coverage(nominal: Floats, inside: Any, weight: Floats) -> Coverage:
+    share = weight / weight.sum()
+    actual = share @ inside
+    return Coverage(nominal, actual, np.sqrt(nominal * (1.0 - nominal) * float(share @ share)))

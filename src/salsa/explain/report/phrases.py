@@ -1,0 +1,81 @@
+"""Numbers as words."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from salsa._utils.arrays import Floats
+
+THIN = "\u202f"  # a narrow space that does not break
+
+
+def quantised(values: Floats, span: float | None = None) -> Floats:
+    """Rounded to about a ten-thousandth of their span: what is only drawn needs no more."""
+    finite = values[np.isfinite(values)]
+    span = float(np.ptp(finite)) if span is None and len(finite) else span
+    if not span or not np.isfinite(span):
+        return values
+    return np.round(values, int(4 - np.floor(np.log10(span))))
+
+
+def base64(values: Floats) -> str:
+    return b64encode(np.ascontiguousarray(values, dtype="<f8").tobytes()).decode("ascii")
+
+
+def percent(share: float) -> str:
+    points = 100 * share
+    if abs(points) < 0.05:
+        return f"{'less than 0.1' if points > 0.005 else 0}{THIN}%"
+    return (f"{points:.1f}{THIN}%" if abs(points) < 9.95 else f"{points:.0f}{THIN}%").replace("-", "−")
+
+
+def adding_up(shares: Any) -> list[str]:
+    """Percentages of equal decimals that add up as the shares of a whole do."""
+    shares = np.asarray(shares, dtype=np.float64)
+    points, decimals = rounded(shares)
+    return [_points_words(part, share, decimals) for part, share in zip(points, shares, strict=True)]
+
+
+def remainder(shares: Any) -> str:
+    """All but the first of these shares together, so that it adds up with what ``adding_up`` says of the first."""
+    shares = np.asarray(shares, dtype=np.float64)
+    points, decimals = rounded(shares)
+    return _points_words(points[1:].sum(), shares[1:].sum(), decimals)
+
+
+def rounded(shares: Floats) -> tuple[Floats, int]:
+    """In percent, and to how many decimals: those of the largest remainders are rounded up, the others down."""
+    decimals = int((shares[shares > 0] < 0.0995).any())
+    units = np.round(10 ** (2 + decimals) * shares, 6)
+    whole = np.floor(units)
+    up = np.argsort(whole - units, kind="stable")[: round(units.sum() - whole.sum())]
+    whole[up] += 1
+    return whole / 10**decimals, decimals
+
+
+def _points_words(points: float, share: float, decimals: int) -> str:
+    return f"{'< 0.1' if points == 0 < share else f'{points:.{decimals}f}'}{THIN}%"
+
+
+def short(name: str, most: int = 40) -> str:
+    """A name for a sentence, without its middle where it is long."""
+    tail = most // 3
+    return name if len(name) <= most else f"{name[: most - tail - 1].rstrip()}…{name[-tail:]}"
+
+
+def count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def some(parts: list[str], most: int) -> str:
+    """The first of them, and how many more there are."""
+    return listed(parts if len(parts) <= most else [*parts[:most], f"{len(parts) - most} more"])
+
+
+def listed(parts: Iterable[str]) -> str:
+    *most, last = list(parts)
+    return f"{', '.join(most)} and {last}" if most else last

@@ -1,0 +1,304 @@
+"""How good the model is: scores, the search, predicted against observed, and the coverage of intervals."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salsa._utils.arrays import Floats
+from salsa.data.rows import row_keys
+from salsa.data.training_range import encoded
+from salsa.explain.report import held_out_rows
+from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
+from salsa.explain.report.phrases import count, listed, percent, quantised
+from salsa.explain.subject import Subject
+from salsa.fitted import fitted_of
+from salsa.selection.results import Contender
+from salsa.uncertainty import Unavailable
+
+SCATTER_POINTS = 2000
+UNNAMED = "the target"
+WIDE, NARROW = "wider than needed", "too narrow"
+COVERAGE_NOTE = (
+    "Above the dashed line intervals are wider than needed, below it too narrow. Normal intervals come from the"
+    " prediction and its standard deviation; those of predict_interval assume no normal distribution."
+)
+RACE_NOTE = (
+    "Error on rows that the kernels did not learn from, ± 2 standard errors; the filled one was kept. The best learned"
+    " kernel is pruned as far as that costs next to nothing, and must then beat equal relevances."
+)
+LEARNED_NOTE = "It was then learned again on all rows, which can change its order and features."
+EQUAL_NOTE = "It did not: relevances are equal, and their order was then searched anew on all rows."
+ORDERS_NOTE = "Cross-validation at the best penalty, ± 2 standard errors; the filled one was chosen."
+
+
+class Given(NamedTuple):
+    """The rows that came with the request, if any."""
+
+    table: Any
+    X: Floats | None  # encoded
+    y: Floats | None
+    target: str
+
+    @property
+    def title(self) -> str:
+        return "A salsa model" if self.target == UNNAMED else f"A model of {self.target}"
+
+
+class Evidence(NamedTuple):
+    """What is known of rows that the model did not see; each None where it could not be had."""
+
+    training: HeldOutRows | None
+    new: HeldOutRows | None  # the given rows without those of the training table
+    places: NDArray[np.intp]  # of the new rows among the given ones
+    known: int  # given rows that are training rows
+    reason: str | None  # why there is nothing of the training rows
+    anchored: bool  # a low-rank model: its anchors stand for the training rows
+
+    @property
+    def affordable(self) -> bool:
+        """Whether bands and intervals can be had."""
+        return self.reason is None or self.anchored
+
+    @property
+    def notes(self) -> list[str]:
+        """What the reader should know of the rows."""
+        notes = (
+            [] if self.reason is None else [f"Nothing is said of the training rows by leave-one-out: {self.reason}."]
+        )
+        if self.known and self.new is None:
+            notes.append(f"This page was given no new rows: all {self.known:,} are in the training table.")
+        elif self.known:
+            notes.append(f"Left out here, because the training table has them: {count(self.known, 'given row')}.")
+        if self.new is not None and self.anchored:
+            notes.append("A low-rank model recognises only its anchors: other training rows would pass for new ones.")
+        return notes
+
+
+def given_rows(model: Any, X: Any, y: Any, output: int) -> Given:
+    target = str(getattr(y, "name", None) or UNNAMED)
+    if X is None:
+        if y is not None:
+            raise ValueError("y without X: give the rows that these targets belong to")
+        return Given(None, None, None, target)
+    rows = encoded(model, X)
+    return Given(X, rows, None if y is None else _targets(model, y, len(rows), output), target)
+
+
+def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
+    values = np.asarray(y, dtype=np.float64)
+    outputs = model.expansion_.coef.shape[1]
+    if values.shape not in {(n,), (n, outputs)} or (values.ndim == 1 and outputs > 1):
+        wanted = f"({n},)" if outputs == 1 else f"({n}, {outputs})"
+        raise ValueError(f"y has the shape {values.shape}; {n} rows of X and {outputs} outputs need {wanted}")
+    values = values.reshape(n, outputs)[:, output]
+    if not np.isfinite(values).all():
+        raise ValueError("y has missing or infinite values: leave these rows out of X and y")
+    return values
+
+
+def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evidence:
+    kept, training, reason = fitted_of(model).uncertainty, None, None
+    if isinstance(kept, Unavailable):
+        reason = kept.reason
+    elif not kept.keeps_rows:
+        reason = "a low-rank model keeps no training rows"
+    else:
+        try:
+            training = held_out_rows.training_rows(model, output)
+        except MemoryError as error:
+            reason = str(error).rstrip(".")
+    anchored = not isinstance(kept, Unavailable) and not kept.keeps_rows
+    if given.X is None or given.y is None:
+        return Evidence(training, None, np.empty(0, dtype=np.intp), 0, reason, anchored)
+    known = _known(subject, training, given.X, given.y, anchored)
+    new, places = None, np.flatnonzero(~known)
+    if len(places):
+        predicted = subject.expansion.predict(given.X[places])[:, output]
+        new = HeldOutRows(given.y[places], predicted, np.ones(len(places)))
+    return Evidence(training, new, places, int(known.sum()), reason, anchored)
+
+
+def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
+    """Which of these rows are training rows: by features and target, or by features alone where targets are not kept.
+
+    Of a low-rank model only the anchors are known: a table that holds all of them is taken for the training table.
+    """
+    anchors = subject.expansion.anchors
+    targets = np.full(len(anchors), np.nan) if training is None else training.observed
+    close = 1e-6 * np.ptp(targets)
+    seen: dict[bytes, list[float]] = {}
+    for row, target in zip(row_keys(anchors), targets, strict=True):
+        seen.setdefault(row, []).append(target)
+    keys = row_keys(X)
+    if anchored and seen.keys() <= set(keys):
+        return np.ones(len(X), dtype=bool)
+    same = [
+        any(not abs(other - target) > close for other in seen.get(row, ()))  # nothing differs from NaN
+        for row, target in zip(keys, y, strict=True)
+    ]
+    return np.array(same, dtype=bool)
+
+
+def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -> list[dict[str, Any]]:
+    """R2 of the model and of a linear one, the most telling first."""
+    columns, X = subject.columns, subject.expansion.anchors
+    training, new = evidence.training, evidence.new
+    rows = _search_scores(model, training)
+    if training is not None:
+        rows.append(
+            _entry("linear model, cross-validation", _score(held_out_rows.linear_cross_validated(columns, X, training)))
+        )
+    if new is not None:
+        rows.insert(0, _entry("salsa, new rows", _score(new), strong=True))
+        assert given.X is not None
+        new_X = given.X[evidence.places]
+        if training is not None:
+            linear = held_out_rows.linear_on_new(columns, X, training, new_X, new)
+            rows.append(_entry("linear model, new rows", _score(linear)))
+        else:
+            linear = held_out_rows.linear_cross_validated(columns, new_X, new)
+            rows.append(_entry("linear model, cross-validation on new rows", _score(linear)))
+    found = [row for row in rows if row is not None]
+    return [*found, {"name": "always the mean", "r2": 0.0, "error": None, "strong": False}] if found else []
+
+
+def _search_scores(model: Any, training: HeldOutRows | None) -> list[dict[str, Any] | None]:
+    """Of the model itself: from the race and cross-validation, or by leave-one-out where nothing was searched."""
+    if training is not None and not training.varies:
+        return []
+    table, race = model.search_.table, model.search_.race
+    learned = race[race["won"]] if len(race) and not _equal_won(model) else race[:0]
+    rows = [
+        *(("salsa, kernel learned from other rows", 1 - r.error, r.standard_error) for r in learned.itertuples()),
+        *(("salsa, cross-validation", 1 - r.cv_error, r.standard_error) for r in table[table["chosen"]].itertuples()),
+    ]
+    if not rows:
+        return [_entry("salsa, leave-one-out", _score(training), strong=True)]
+    return [_entry(name, R2(r2, error), strong=True) for name, r2, error in rows]
+
+
+def _score(rows: HeldOutRows | None) -> R2 | None:
+    return None if rows is None else held_out_rows.score(rows)
+
+
+def _entry(name: str, score: R2 | None, strong: bool = False) -> dict[str, Any] | None:
+    if score is None or not np.isfinite(score.r2):
+        return None
+    return {"name": name, "r2": float(score.r2), "error": float(score.error), "strong": strong}
+
+
+def quality_section(model: Any, evidence: Evidence, scores: list[dict[str, Any]]) -> dict[str, Any]:
+    scatters = []
+    if evidence.new is not None:
+        scatters.append(_scatter("New rows", evidence.new))
+    if evidence.training is not None:
+        scatters.append(_scatter("Training rows, each predicted without itself", evidence.training))
+    return {
+        "sentence": _quality_sentence(scores, evidence),
+        "scores": scores,
+        "searches": [*_race(model), *_orders(model)],
+        "scatters": scatters,
+        "notes": evidence.notes,
+    }
+
+
+def _quality_sentence(scores: list[dict[str, Any]], evidence: Evidence) -> str:
+    if evidence.training is not None and not evidence.training.varies:
+        return "The target is constant: there is no variance to explain."
+    if not scores:
+        return "There are too few rows to say how good the model is."
+    best = scores[0]
+    where = {"salsa, new rows": "On the new rows", "salsa, cross-validation": "In cross-validation"}
+    place = where.get(best["name"], "On rows that it did not see")
+    if best["r2"] <= 0:
+        return f"{place} the model predicts no better than the mean of the target does."
+    words = f"{place} the model explains {percent(best['r2'])} of the target's variance"
+    if best["error"]:
+        words += f" (standard error {percent(best['error'])})"
+    kind = "new rows" if best["name"] == "salsa, new rows" else "cross-validation"
+    rivals = [row for row in scores if row["name"] == f"linear model, {kind}"]
+    return words + (f"; {_against(best, rivals[0])}." if rivals else ".")
+
+
+def _against(best: dict[str, Any], linear: dict[str, Any]) -> str:
+    if linear["r2"] <= 0:
+        return "a linear model explains nothing of it"
+    gap, noise = best["r2"] - linear["r2"], np.hypot(best["error"], linear["error"])
+    comparison = "about as much" if abs(gap) < noise else "less" if gap > 0 else "more"
+    return f"a linear model explains {comparison}, {percent(linear['r2'])}"
+
+
+def _race(model: Any) -> list[dict[str, Any]]:
+    """The kernels that competed, the best first, and what became of the one that was kept."""
+    race = sorted(model.search_.contenders, key=lambda contender: contender.error)
+    rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in race]
+    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else LEARNED_NOTE}"
+    return [_search("Kernels that competed", note, rows)] if rows else []
+
+
+def _orders(model: Any) -> list[dict[str, Any]]:
+    """The orders that were tried with the kernel of the model."""
+    table = model.search_.table
+    rows = [(f"order {r.order}", r.cv_error, r.standard_error, r.chosen) for r in table.itertuples()]
+    title = "Orders that were tried, with equal relevances" if _equal_won(model) else "Orders that were tried"
+    return [_search(title, ORDERS_NOTE, rows)] if len(rows) > 1 else []
+
+
+def _equal_won(model: Any) -> bool:
+    winner = model.search_.winner
+    return winner is not None and winner.origin == "equal"
+
+
+def _search(title: str, note: str, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+    names = ("name", "value", "error", "strong")
+    return {"title": title, "note": note, "rows": [dict(zip(names, row, strict=True)) for row in rows]}
+
+
+def _contender_name(row: Contender) -> str:
+    features = f", {count(row.features, 'feature')}" if row.origin == "pruned" else ""
+    return f"{row.kernel}, order {row.order}{features}"
+
+
+def _scatter(title: str, rows: HeldOutRows) -> dict[str, Any]:
+    n = len(rows.observed)
+    shown = np.arange(n) if n <= SCATTER_POINTS else np.sort(np.random.default_rng(0).choice(n, SCATTER_POINTS, False))
+    residual = rows.observed - rows.predicted
+    rmse, mae = (float(np.average(np.abs(residual) ** p, weights=rows.weight) ** (1 / p)) for p in (2, 1))
+    note = f"Root mean squared error {rmse:.3g}, mean absolute error {mae:.3g}, {count(n, 'row')}"
+    note += f" ({SCATTER_POINTS} drawn)." if n > SCATTER_POINTS else "."
+    observed, predicted = (quantised(values[shown]) for values in (rows.observed, rows.predicted))
+    return {"title": title, "observed": observed, "predicted": predicted, "note": note}
+
+
+def calibration_section(model: Any, given: Given, evidence: Evidence, output: int) -> dict[str, Any]:
+    curves: list[tuple[str, str, Coverage]] = []
+    if evidence.training is not None and (found := held_out_rows.normal_coverage(evidence.training)) is not None:
+        curves.append(("normal intervals, training rows each predicted without itself", "training rows", found))
+    if evidence.new is not None and evidence.affordable:
+        found = held_out_rows.interval_coverage(model, given.table, evidence.places, evidence.new.observed, output)
+        if found is not None:
+            curves.append(("predict_interval, new rows", "new rows", found))
+    drawn = [{"name": name, **coverage._asdict()} for name, _, coverage in curves]
+    if not curves:
+        return {"sentence": "There is too little to check intervals with.", "note": "", "curves": []}
+    sentence = " ".join(_coverage_sentence(where, coverage) for _, where, coverage in curves)
+    return {"sentence": sentence, "note": COVERAGE_NOTE, "curves": drawn}
+
+
+def _coverage_sentence(where: str, coverage: Coverage) -> str:
+    places = [int(np.argmin(np.abs(coverage.nominal - level))) for level in (0.5, 0.9)]
+    meant, held = (listed(percent(shares[at]) for at in places) for shares in (coverage.nominal, coverage.actual))
+    return f"Intervals meant to hold {meant} of the {where} held {held}: {_verdict(coverage, places)}."
+
+
+def _verdict(coverage: Coverage, places: list[int]) -> str:
+    gaps = [coverage.actual[at] - coverage.nominal[at] for at in places]
+    limits = [max(0.02, 2 * coverage.error[at]) for at in places]
+    found = ["" if abs(gap) <= limit else WIDE if gap > 0 else NARROW for gap, limit in zip(gaps, limits, strict=True)]
+    if found[0] == found[1]:
+        return f"both are {found[0]}" if found[0] else "as intended"
+    names = [percent(coverage.nominal[at]) for at in places]
+    return listed(f"those of {name} are {word or 'as intended'}" for name, word in zip(names, found, strict=True))

@@ -1,0 +1,107 @@
+"""What if: the fitted function as the page needs it to predict, and a control for every feature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from salsa._utils.arrays import Floats
+from salsa.data.columns import Level
+from salsa.explain.closed_forms import unit_rule
+from salsa.explain.report.phrases import base64
+from salsa.explain.report.quality_section import Given
+from salsa.explain.subject import Subject
+from salsa.kernels.marginals import Distribution
+
+MODEL_NUMBERS = 60_000  # anchors times used features, up to which the page can predict
+EXAMPLES = 5
+
+
+def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
+    n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
+    if not used:
+        return {"sentence": "The model uses no feature, so that nothing can be changed.", "model": None}
+    if n * len(active) > MODEL_NUMBERS:
+        size = f"{n:,} rows times {len(active)} features"
+        why = f"This panel is left out: {size} are more than the {MODEL_NUMBERS:,} numbers that a page can hold well."
+        return {"sentence": why, "model": None}
+    sentence = (
+        "Change a value: the prediction, and what each feature adds to it (Shapley values), follow at once."
+        " They are computed here, as exactly as in Python."
+    )
+    return {"sentence": sentence, "model": _stored_model(subject, active, given, output)}
+
+
+def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:
+    """The function as the page needs it: features of relevance zero are left out, strongest first."""
+    _, anchors, coef, offset = subject.expansion.parts
+    weights = subject.weights[: len(active) + 1]
+    return {
+        "rows": len(anchors),
+        "offset": float(offset[output]),
+        "coef": base64(coef[:, output]),
+        "weights": weights.tolist(),
+        "nodes": np.stack(unit_rule(len(weights) - 2), axis=1),
+        "anchors": base64(anchors[:, active].T),
+        "background": base64(subject.means[:, active].T),
+        "features": [_control(subject, j) for j in active],
+        "examples": _examples(subject, active, given, output),
+    }
+
+
+def _control(subject: Subject, j: int) -> dict[str, Any]:
+    kernel, levels = subject.kernel, subject.columns.levels[j]
+    points = subject.background[j].points
+    observed = points[~np.isnan(points)]
+    low, high = (float(observed[0]), float(observed[-1])) if len(observed) else (0.0, 0.0)
+    missing = kernel.distributions[j] if kernel.distributions is not None else Distribution(np.empty(0), np.empty(0))
+    return {
+        "name": subject.columns.names[j],
+        "base": kernel.bases[j],
+        "bandwidth": float(kernel.bandwidth[j]) if np.isfinite(kernel.bandwidth[j]) else None,
+        "relevance": float(kernel.relevance[j]),
+        "points": base64(missing.points),
+        "masses": base64(missing.weights),
+        "low": low,
+        "high": high,
+        "whole": bool((observed % 1 == 0).all()),
+        "levels": _choices(levels, observed),
+        "missing": len(observed) < len(points),
+        "fixed": len(points) < 2,
+    }
+
+
+def _choices(levels: Sequence[Level] | None, observed: Floats) -> list[str] | None:
+    """What a reader may choose from; None for numbers, unless they are 0 and 1, as truth values are."""
+    if levels is None:
+        return ["0", "1"] if np.array_equal(observed, [0, 1]) else None
+    return [str(level) for level in levels]
+
+
+def _examples(subject: Subject, active: list[int], given: Given, output: int) -> list[dict[str, Any]]:
+    """A typical row, and rows of the given table or of the training table from the lowest to the highest prediction."""
+    typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
+    if given.X is not None:
+        rows = given.X[:EXAMPLES]
+        names = [f"row {i + 1} of the table" for i in range(len(rows))]
+    else:
+        anchors = subject.expansion.anchors
+        order = np.argsort(subject.expansion.predict(anchors)[:, output], kind="stable")
+        rows = anchors[order[np.linspace(0, len(order) - 1, EXAMPLES).astype(np.intp)]]
+        places = ("lowest prediction", "low prediction", "middling prediction", "high prediction", "highest prediction")
+        names = [f"a training row of {place}" for place in places]
+    chosen = [{"name": name, "values": row[active]} for name, row in zip(names, rows, strict=True)]
+    return [{"name": "median of every feature", "values": typical}, *chosen]
+
+
+def _typical(marginal: Distribution, categorical: bool) -> float:
+    """The median of a number, the most common level of a category; missing only if nothing was observed."""
+    observed = ~np.isnan(marginal.points)
+    points, weights = marginal.points[observed], marginal.weights[observed]
+    if len(points) == 0:
+        return float("nan")
+    if categorical:
+        return float(points[weights.argmax()])
+    return float(points[np.searchsorted(np.cumsum(weights), 0.5 * weights.sum())])

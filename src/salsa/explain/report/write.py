@@ -1,0 +1,99 @@
+"""A report of a fitted model: one HTML file that explains itself, works offline and lets its reader ask what if."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from salsa._utils.atomic import checked_path
+from salsa._utils.jsonable import jsonable
+from salsa._version import __version__
+from salsa.explain.anova import Anova, decompose
+from salsa.explain.report.data_section import data_section
+from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
+from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.page import render, write_whole
+from salsa.explain.report.quality_section import (
+    Given,
+    all_scores,
+    calibration_section,
+    evidence_of,
+    given_rows,
+    quality_section,
+)
+from salsa.explain.report.whatif_section import what_if_section
+
+CITATION = (
+    "Kirthevasan Kandasamy and Yaoliang Yu. Additive Approximations in High Dimensional Nonparametric Regression via"
+    " the SALSA. Proceedings of the 33rd International Conference on Machine Learning, 2016."
+)
+METHOD = (
+    "The model is kernel ridge regression with an additive kernel: a sum over features, pairs and larger groups of"
+    " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on rows"
+    " that were held out.",
+    "Effects and their shares of the variance are the functional ANOVA of the fitted function with every feature"
+    " distributed as in the training table, each by itself; contributions are the Shapley values of the same"
+    " comparison. All are closed forms: nothing was sampled. They describe the model, and the world only as far as"
+    " the model is right; they are not causes.",
+    "Leave-one-out predictions use the kernel and penalty that all rows chose. Bands are standard deviations of the"
+    " Gaussian process whose mean the model is. This page loads nothing and sends nothing.",
+    "It holds rows of the training table, from which it draws and predicts: share it as you would share the table.",
+)
+
+
+def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: int = 0) -> Path:
+    """Write a self-contained HTML report of a fitted model; gives its path.
+
+    Parameters
+    ----------
+    model : fitted SalsaRegressor.
+    path : where to write the file. It is written whole or not at all.
+    X : table like the training table, default=None
+        Rows to look at: the first of them are examples in the what-if panel.
+    y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
+        Targets of the rows of X. With them the report says how good predictions and intervals are on these rows.
+    output : int, default=0
+        Which target to report on, of a model with many.
+    """
+    anova = decompose(model, output=output)
+    path, given = checked_path(path), given_rows(model, X, y, output)
+    write_whole(path, render(report_payload(model, anova, given)))
+    return path
+
+
+def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
+    """All that the page shows, as plain lists, texts and numbers."""
+    subject, output = anova.subject, anova.output
+    evidence, used = evidence_of(model, subject, given, output), _used(anova)
+    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
+    importance = importance_section(anova, used, effects)
+    payload: dict[str, Any] = jsonable(
+        {
+            "title": given.title,
+            "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
+            "fitted": fitted_section(model, subject, used, given, evidence, scores, output),
+            "quality": quality_section(model, evidence, scores),
+            "importance": importance,
+            "effects": effects,
+            "effectsNote": effects_note(effects, importance["orders"]),
+            "interactions": interaction_section(anova, used),
+            "whatIf": what_if_section(subject, used, given, output),
+            "calibration": calibration_section(model, given, evidence, output),
+            "data": data_section(subject, used, given.target, evidence),
+            "about": {"cite": CITATION, "method": METHOD},
+        }
+    )
+    return payload
+
+
+def _used(anova: Anova) -> list[int]:
+    """Features of positive relevance that are not constant in the training table, strongest first."""
+    subject = anova.subject
+    active = np.array([j for j in subject.active if len(subject.background[j].points) > 1], dtype=np.intp)
+    strength = anova.sobol()["total"].to_numpy()[active]
+    order: list[int] = active[np.argsort(-strength, kind="stable")].tolist()
+    return order

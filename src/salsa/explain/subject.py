@@ -1,0 +1,154 @@
+"""The subject of explanations: a fitted function, its columns and the background that it is compared with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+
+from salsa._utils.arrays import Floats
+from salsa._utils.user_warning import TooFewRowsWarning
+from salsa.data.columns import Columns
+from salsa.data.training_range import encoded
+from salsa.expansion import KernelExpansion
+from salsa.explain.closed_forms import kernel_means
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.marginals import Distribution, marginal_of
+from salsa.kernels.symmetric import outside, symmetric_sum
+
+MISSING = "missing"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Subject:
+    """The function to explain, its columns and the background: all that explanations read of a model."""
+
+    expansion: KernelExpansion
+    columns: Columns
+    background: tuple[Distribution, ...]
+
+    @property
+    def kernel(self) -> AdditiveKernel:
+        return self.expansion.kernel
+
+    @cached_property
+    def weights(self) -> Floats:
+        """v (d+1,): the kernel is sum_m v_m e_m."""
+        return self.kernel.order_weights * self.kernel.normaliser
+
+    @cached_property
+    def means(self) -> Floats:
+        """a_j q_j(i) (r, D): what is left of base kernel j with anchor i on average over the background."""
+        return kernel_means(self.kernel, self.expansion.anchors, self.background)
+
+    @cached_property
+    def base_value(self) -> Floats:
+        """(q,): the mean of f over the background."""
+        return self.expansion.offset + symmetric_sum(self.means.T, self.weights) @ self.expansion.coef
+
+    @cached_property
+    def active(self) -> list[int]:
+        """The features that the function uses."""
+        return np.flatnonzero(self.kernel.relevance).tolist()
+
+    @property
+    def order(self) -> int:
+        """Of the largest interaction that the function can have."""
+        return min(self.kernel.order, len(self.active))
+
+    def centred(self, j: int, points: Floats) -> Floats:
+        """a_j c_j(x; i) (P, r)."""
+        anchors = self.expansion.anchors[:, [j]]
+        values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
+        values -= self.means[:, j]
+        return values
+
+    def outside(self, S: Sequence[int]) -> Floats:
+        """r_S(i) (r,)."""
+        return outside(self.means.T, self.weights, S)
+
+    def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
+        """f_j (P,) of the function with these coefficients; no block of the kernel is formed."""
+        u, anchors = coef * self.outside([j]), self.expansion.anchors[:, [j]]
+        product = self.kernel.of_feature(j).product(points[:, None], anchors, u)
+        effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
+        return effect
+
+    def index(self, feature: Any) -> int:
+        """The number of a column, given by name or number."""
+        names = self.columns.names
+        if isinstance(feature, bool) or not isinstance(feature, str | int | np.integer):
+            raise ValueError(f"{feature!r} is no feature; give names or column numbers, one after the other")
+        if isinstance(feature, str):
+            if feature in names:
+                return names.index(feature)
+            near = get_close_matches(feature, names, n=1)
+            raise ValueError(f"there is no feature {feature!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        if not -len(names) <= feature < len(names):
+            raise ValueError(f"there is no feature {feature}: they are numbered from 0 to {len(names) - 1}")
+        return int(feature) % len(names)
+
+    def codes(self, j: int, values: Any) -> Floats:
+        """Values of feature j as in a table, as encoded numbers (P,)."""
+        levels, name = self.columns.levels[j], self.columns.names[j]
+        try:
+            if levels is None:
+                codes = np.array(values, dtype=np.float64)
+            else:
+                number = {level: code for code, level in enumerate(levels)}
+                codes = np.array([np.nan if pd.isna(value) else number[value] for value in values], dtype=np.float64)
+        except KeyError as error:
+            listed = ", ".join(map(repr, levels or ()))
+            raise ValueError(f"points: {name!r} has no level {error}; it has {listed}") from None
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"points: values of {name!r} are needed as a list: {error}") from None
+        if codes.ndim != 1:
+            raise ValueError(f"points: a list of values of {name!r} is needed, not {values!r}")
+        return codes
+
+    def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
+        """What the codes of a category stand for; None for numbers."""
+        levels = self.columns.levels[j]
+        if levels is None:
+            return None
+        return tuple(MISSING if np.isnan(code) else str(levels[int(code)]) for code in points)
+
+    def frame(self, rows: Floats) -> pd.DataFrame:
+        """Encoded rows (n, D) with the labels of categories instead of codes."""
+        labels = [self.labels(j, x) for j, x in enumerate(rows.T)]
+        values = [x if names is None else list(names) for x, names in zip(rows.T, labels, strict=True)]
+        return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.names), axis=1)
+
+
+def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
+    """The model's function with the training table, or another, as its background."""
+    if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
+        advice = (
+            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step,"
+            " with tables as that step sees them"
+        )
+        raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
+    check_is_fitted(model)
+    if background is None:
+        if sample_weight is not None:
+            raise ValueError("sample_weight belongs to the rows of background: give both")
+        return Subject(model.expansion_, model.columns_, model.expansion_.background)
+    rows = encoded(model, background)
+    weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    rows, weight = rows[weight > 0], weight[weight > 0]
+    return Subject(model.expansion_, model.columns_, tuple(marginal_of(x, weight) for x in rows.T))
+
+
+def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
+    """Return the ends of ``predict_interval`` at every level (L, n, q, 2); infinite ends are expected here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TooFewRowsWarning)
+        ends = np.stack([model.predict_interval(X, level) for level in levels])
+    return ends.reshape(len(levels), ends.shape[1], -1, 2)

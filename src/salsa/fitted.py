@@ -1,0 +1,45 @@
+"""What a fit leaves: all that predictions, explanations and files read of a model."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from salsa.data.columns import Columns
+from salsa.expansion import KernelExpansion
+from salsa.selection.results import OrderSearch
+from salsa.uncertainty import Uncertainty
+
+
+class Fitted(NamedTuple):
+    """The result of a fit."""
+
+    columns: Columns
+    feature_names: NDArray[np.object_] | None  # as scikit-learn has them
+    flat: bool  # y had one dimension
+    expansion: KernelExpansion
+    search: OrderSearch
+    uncertainty: Uncertainty
+
+
+def assign(model: Any, fitted: Fitted) -> None:
+    """Give an estimator its fitted attributes."""
+    model.columns_, model.n_features_in_ = fitted.columns, len(fitted.columns.names)
+    model.__dict__.pop("feature_names_in_", None)
+    if fitted.feature_names is not None:
+        model.feature_names_in_ = fitted.feature_names
+    model.expansion_, model.search_ = fitted.expansion, fitted.search
+    model.order_, model.alpha_ = fitted.search.order, fitted.search.alpha
+    model.relevance_ = fitted.expansion.kernel.relevance
+    model.bandwidth_ = fitted.expansion.kernel.bandwidth
+    model._fitted = fitted
+
+
+def fitted_of(model: Any) -> Fitted:
+    """Return the result of the fit of an estimator; scikit-learn's error if it has none."""
+    check_is_fitted(model)
+    fitted: Fitted = model._fitted
+    return fitted

@@ -1,0 +1,216 @@
+"""The steps of every fit, in order:
+
+1. table         what the columns hold; rows, targets and weights as numbers            ``data``
+2. splits        how rows are held out and drawn, by all that chooses and judges        ``data.splits``
+3. learn         the kernels to try; learned ones race against equal relevances         ``selection.plan``
+4. choose        the order, and alpha, by cross-validation                              ``selection.order``
+5. solve         the coefficients; many rows choose alpha again                         ``solvers``
+6. uncertainty   what intervals and standard deviations need; the solver returns it     ``uncertainty``
+
+With few rows, all of them go through every step. With many, the kernel is learned from a sample, the order is chosen
+on a smaller one, and only the solver sees all rows.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa._utils.memory import memory_limit_bytes, require_memory
+from salsa._utils.threads import thread_count
+from salsa._utils.user_warning import warn_user
+from salsa._utils.weighted import power_of_two
+from salsa.data.blocks import RawBlock, Source, Survey, Table, read_parts, read_table, survey
+from salsa.data.columns import Columns
+from salsa.data.rows import Observations, Rows, StreamedRows, array_rows
+from salsa.data.splits import Splits, inner_folds
+from salsa.data.targets import check_total_weight
+from salsa.data.text_columns import doubts, empty_columns
+from salsa.fitted import Fitted
+from salsa.kernels.marginals import distribution_of
+from salsa.learning import Problem
+from salsa.losses import SquaredError
+from salsa.options import Options
+from salsa.progress import Progress
+from salsa.selection.order import tell
+from salsa.selection.plan import Plan, choose_order, make_plan
+from salsa.selection.results import OrderResult, OrderSearch
+from salsa.solvers import RidgeTask, Solution, Solver, find_solver
+
+EXACT_ROWS = 3000  # up to which "auto" is the exact solver
+DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
+SAMPLE_ROWS = 20_000  # rows that kernels are learned from, and anchors chosen
+SEARCH_ROWS = 2000  # rows that the order is chosen on
+MISSING_POINTS = 128  # by which the distribution of a number stands for its missing values
+MEMORY_ADVICE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
+EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
+LOSS = SquaredError()
+
+
+def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Fitted:
+    """Fit a table in memory."""
+    table = read_table(RawBlock(X, y, sample_weight), options.categorical_features)
+    seen, rows = table
+    check_total_weight(seen.weight, seen.rows)
+    used = rows.weight > 0
+    seen.columns.check_spans(rows.X[used])
+    _check_features(options, len(seen.columns.names))
+    return _fit_in_memory(options, table, _column_notes(seen), progress)
+
+
+def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
+    """Fit rows that are read in blocks, again and again."""
+    seen = survey(source(), options.categorical_features)
+    threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
+    rows = StreamedRows(partial(read_parts, source, seen), seen.rows, threads)
+    return fit_rows(options, rows, seen, progress)
+
+
+def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:
+    """Fit rows whose columns and ranges a first pass (`Survey`) has found."""
+    check_total_weight(seen.weight, seen.rows)
+    seen.columns.check_limits(seen.low, seen.high)
+    n, D = seen.rows, len(seen.low)
+    _check_features(options, D)
+    notes, (name, _) = _column_notes(seen), _solver(options, n)
+    if find_solver(name).needs_all_rows:
+        need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
+        require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
+        return _fit_in_memory(options, Table(seen, rows.take(np.arange(n))), notes, progress)
+    splits = Splits(options.cv, check_random_state(options.random_state), np.ones(n, dtype=bool))
+    return _fit_many(options, rows, seen, splits, notes, progress)
+
+
+def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
+    seen, rows = table
+    used, random_state = rows.weight > 0, check_random_state(options.random_state)
+    splits = Splits(options.cv, random_state, used, rows.X, rows.Y)
+    kept = rows if used.all() else rows.some(used)
+    name, rank = _solver(options, len(kept.X))
+    if name != "exact":
+        threads = thread_count(options.resources.threads, len(kept.X), rank, rows.X.shape[1])
+        return _fit_many(options, array_rows(kept, threads), seen, splits, notes, progress)
+    if isinstance(options.cv, int | np.integer):  # given splits refer to the rows as they are
+        kept = kept.sorted()
+        splits = replace(splits, used=np.ones(len(kept.X), dtype=bool), X=None, Y=None)
+    return _fit_all(options, kept, seen, splits, notes, progress)
+
+
+def _fit_all(
+    options: Options, rows: Observations, seen: Survey, splits: Splits, notes: list[str], progress: Progress
+) -> Fitted:
+    """Take all rows through every step."""
+    solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
+    n, D = rows.X.shape
+    require_memory(solver.bytes(n, D, n, 0, 1), limit, "this fit", EXACT_ADVICE)
+    unit = power_of_two(rows.Y)
+    rows = rows._replace(Y=rows.Y / unit)
+    problem = _problem(options, seen.columns, rows)
+    with one_blas_thread():  # LAPACK's last bits depend on its threads; ours do not
+        plan = make_plan(options, problem, splits, LOSS, progress)
+        found = choose_order(options, problem, plan, splits.folds, LOSS, progress)
+        task = _task(options, array_rows(rows, 1), rows, plan, found, splits, n, unit, np.zeros_like(unit))
+        solution = solver.solve(task)
+    return _fitted(seen, plan, found.with_notes(*solution.notes), solution, notes)
+
+
+def _fit_many(
+    options: Options, rows: Rows, seen: Survey, splits: Splits, notes: list[str], progress: Progress
+) -> Fitted:
+    """Learn from samples; only the solver sees all rows, wherever they are."""
+    n, D = len(rows), len(seen.low)
+    (name, rank), (fold, n_folds) = _solver(options, n), splits.fold_of()
+    solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
+    limit = memory_limit_bytes(options.resources.memory_limit)
+    require_memory(solver.bytes(n, D, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
+    with one_blas_thread():
+        sample = rows.take(splits.places(SAMPLE_ROWS))
+        unit = power_of_two(sample.Y)
+        sample = sample._replace(Y=sample.Y / unit)
+        problem = _problem(options, seen.columns, sample, n * float(sample.weight.mean()))
+        plan = make_plan(options, problem, splits, LOSS, progress)
+        begin, smaller = time.perf_counter(), problem.rows(splits.sample(problem, SEARCH_ROWS))
+        folds = partial(inner_folds, len(smaller.X))
+        found = choose_order(options, smaller, plan, folds, LOSS, progress)
+        level = sample.Y.mean(axis=0)
+        task = _task(options, rows, sample, plan, found, splits, rank, unit, level)._replace(fold=fold, n_folds=n_folds)
+        progress.begin(f"order {task.kernel.order} on all {n} rows")
+        found, solution = _solved(solver, task, found, begin, progress)
+    return _fitted(seen, plan, found, solution, notes)
+
+
+def _solved(
+    solver: Solver, task: RidgeTask, found: OrderSearch, begin: float, progress: Progress
+) -> tuple[OrderSearch, Solution]:
+    """Solve for all rows; the solver's alpha takes the place of the sample's."""
+    solution = solver.solve(task)
+    order, path = task.kernel.order, solution.path
+    assert path is not None  # solvers of many rows choose alpha
+    result = OrderResult(order, path, solution.degrees_of_freedom, time.perf_counter() - begin)
+    tell(progress, result)
+    results = (*(other for other in found.results if other.order != order), result)
+    return OrderSearch(results, order, path.alpha, (*found.notes, *solution.notes)), solution
+
+
+def _task(
+    options: Options,
+    rows: Rows,
+    sample: Observations,
+    plan: Plan,
+    found: OrderSearch,
+    splits: Splits,
+    rank: int,
+    unit: Floats,
+    level: Floats,
+) -> RidgeTask:
+    kernel, threads = plan.kernel_of(found.order), options.resources.threads
+    alpha, random_state = found.alpha, splits.random_state
+    return RidgeTask(rows, sample, kernel, alpha, options.alphas, rank, unit, level, random_state, threads, LOSS)
+
+
+def _fitted(seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]) -> Fitted:
+    search = replace(search, contenders=plan.contenders).with_notes(plan.note, *notes, *seen.targets.notes)
+    return Fitted(seen.columns, seen.feature_names, seen.flat, solution.expansion, search, solution.uncertainty)
+
+
+def _solver(options: Options, n: int) -> tuple[str, int]:
+    """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact."""
+    name, rank = options.solver, DEFAULT_RANK if options.rank is None else options.rank
+    few = name is None and options.rank is None and n <= EXACT_ROWS
+    return ("exact", n) if name == "exact" or few or rank >= n else (name or "lowrank", rank)
+
+
+def _problem(options: Options, columns: Columns, rows: Observations, total: float | None = None) -> Problem:
+    """Return what a kernel is learned from, with the base kernel and the distribution of every feature."""
+    categorical, base = columns.categorical, options.kernel.base or "gaussian"
+    w, weight = rows.weight, rows.given_weight
+    limits = [None if is_category else MISSING_POINTS for is_category in categorical]
+    distributions = tuple(distribution_of(x, w, limit) for x, limit in zip(rows.X.T, limits, strict=True))
+    bases = tuple("equality" if is_category else base for is_category in categorical)
+    return Problem(rows.X, rows.Y, weight, bases, distributions, threads=options.resources.threads, total=total)
+
+
+def _column_notes(seen: Survey) -> list[str]:
+    """Return notes on odd columns; likely mistakes are also warnings, before a long fit."""
+    doubtful = list(doubts(seen.columns, seen.counts))
+    for doubt in doubtful:
+        warn_user(doubt)
+    return [*doubtful, *empty_columns(seen.columns, seen.counts)]
+
+
+def _check_features(options: Options, D: int) -> None:
+    """Refuse orders above the number of features, and relevances or bandwidths that are not one per feature."""
+    for d in options.order.candidates:
+        if d > D:
+            raise ValueError(f"order={d!r}: an order is an integer from 1 to {D}, the number of features")
+    for name in ("relevance", "bandwidth"):
+        values = getattr(options.kernel, name)
+        if values is not None and values.shape != (D,):
+            raise ValueError(f"{name} has {len(values)} values: an array of {D} numbers is needed, one per feature")

@@ -1,0 +1,248 @@
+"""Additive kernels of interaction order d: k(x, x') = sum_m w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+from salsa import _core
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.threads import thread_count
+from salsa.kernels.base import base_codes
+from salsa.kernels.marginals import Distribution
+from salsa.kernels.symmetric import binomials, elementary_symmetric
+
+
+class KernelGradient(NamedTuple):
+    """Sums over pairs of dL/dK times the derivative of K with respect to each parameter."""
+
+    relevance: Floats  # (D,)
+    bandwidth: Floats  # (D,)
+    order_weights: Floats  # (d+1,)
+
+
+@dataclass(frozen=True, eq=False)
+class AdditiveKernel:
+    """The kernel sum_{m=0..d} w_m e_m(a_1 k_1, ..., a_D k_D) / C(D, m); e_m sums all products of m distinct factors.
+
+    Parameters
+    ----------
+    bandwidth : array of D, the h_j > 0; infinity makes k_j constant.
+    relevance : array of D, the a_j >= 0; 0 removes a feature from every interaction.
+    order_weights : array of d+1, the w_m >= 0 of the orders 0..d, with d <= D.
+    base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature.
+    distributions : one ``Distribution`` per feature, which stands for a missing value (NaN): k_j is then its mean over
+        the distribution, and 1 where both are missing. None: missing values are refused.
+
+    Notes
+    -----
+    e_m is computed by e_m <- e_m + s_j e_{m-1} over features: O(D d) per pair, no subtraction, all orders in one sweep.
+
+    A missing value is represented by its feature's distribution (a kernel mean embedding) and by being missing, as a
+    category of its own: k_j is the mean over the distribution, plus 1 minus the mean over pairs where both are missing.
+    Without the second part a missing value could not stand for what the other features make of it.
+    """
+
+    bandwidth: Floats
+    relevance: Floats
+    order_weights: Floats
+    base: str | tuple[str, ...] = "gaussian"
+    distributions: tuple[Distribution, ...] | None = field(default=None, repr=False)
+    normaliser: Floats = field(init=False, repr=False)  # 1 / C(D, m) for m = 0..d
+    _codes: NDArray[np.int8] = field(init=False, repr=False)  # of the base kernels in the compiled core (D,)
+    _diagonal_value: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for name in ("bandwidth", "relevance", "order_weights"):
+            object.__setattr__(self, name, _frozen_vector(getattr(self, name), name))
+        if not isinstance(self.base, str):
+            object.__setattr__(self, "base", tuple(self.base))
+        D, d = len(self.bandwidth), len(self.order_weights) - 1
+        if D == 0 or len(self.relevance) != D:
+            raise ValueError(f"bandwidth has {D} values, relevance {len(self.relevance)}: give one of each per feature")
+        if not 1 <= d <= D:
+            raise ValueError(
+                f"order_weights has {d + 1} values: give those of orders 0..d, 1 <= d <= {D}, the number of features"
+            )
+        h = self.bandwidth
+        if not ((h >= 1e-150) & ((h <= 1e150) | np.isinf(h))).all():  # also catches NaN
+            limits = "between 1e-150 and 1e150, or infinite for a base kernel that is constant"
+            raise ValueError(f"bandwidth must be positive, {limits}; rescale a feature whose values are beyond that")
+        for name in ("relevance", "order_weights"):
+            if not ((values := getattr(self, name)) >= 0).all() or not np.isfinite(values).all():
+                raise ValueError(f"{name} must be finite and not negative")
+        if self.distributions is not None and len(self.distributions) != D:
+            raise ValueError(f"{len(self.distributions)} distributions for {D} features")
+        object.__setattr__(self, "normaliser", 1.0 / binomials(D, d))
+        object.__setattr__(self, "_codes", base_codes(self.base, D))
+        object.__setattr__(self, "_diagonal_value", self._find_diagonal())
+        if not (np.isfinite(self._diagonal_value) and self.normaliser.all()):
+            raise ValueError(
+                f"the kernel overflows float64 at order {d} of {D} features: lower the order or the relevances"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Build copies and pickles anew, so that they are checked and immutable too."""
+        return AdditiveKernel, (self.bandwidth, self.relevance, self.order_weights, self.base, self.distributions)
+
+    @property
+    def n_features(self) -> int:
+        return len(self.bandwidth)
+
+    @property
+    def terms(self) -> tuple[AdditiveKernel, ...]:
+        """This kernel alone: the sum has one term."""
+        return (self,)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The base kernel of every feature (D,)."""
+        return (self.base,) * self.n_features if isinstance(self.base, str) else self.base
+
+    @property
+    def numeric_base(self) -> str:
+        """The base kernel of the first feature that is no category; "equality" if all features are categories."""
+        return next((base for base in self.bases if base != "equality"), "equality")
+
+    @property
+    def order(self) -> int:
+        """The largest order d."""
+        return len(self.order_weights) - 1
+
+    def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
+        """Return K (n, m) of the rows of X (n, D) with those of Z (m, D); Z=None: with X itself, at half the work."""
+        X, Z = self.checked(X), None if Z is None else self.checked(Z)
+        m = len(X if Z is None else Z)
+        if (call := self.core_call(X, Z)) is None:
+            return np.full((len(X), m), self.order_weights[0])
+        threads = thread_count(n_threads, len(X), m, self.n_features)
+        return _core.block(call.X, call.Z, *call.arguments, threads, missing=call.missing)
+
+    def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
+        """Return K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
+        X, Z = self.checked(X), self.checked(Z)
+        V = for_the_core(V)
+        columns = V[:, None] if V.ndim == 1 else V
+        if len(columns) != len(Z):
+            raise ValueError(f"V has {len(columns)} rows, Z has {len(Z)}: give one row of V per row of Z")
+        if (call := self.core_call(X, Z)) is None:
+            out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
+        else:
+            threads = thread_count(n_threads, len(X), len(Z), self.n_features)
+            out = _core.product(call.X, call.Z, columns, *call.arguments, threads, missing=call.missing)
+        return out[:, 0] if V.ndim == 1 else out
+
+    def diagonal(self, X: Any) -> Floats:
+        """Return k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as every base kernel is 1 at distance zero."""
+        return np.full(len(self.checked(X)), self._diagonal_value)
+
+    def gradient(
+        self, X: Any, G: Any, Z: Any = None, *, of_zeros: bool = True, n_threads: int | None = None
+    ) -> KernelGradient:
+        """Turn G = dL/dK (n, m) into derivatives of L, by the adjoint of the recursion: O(D d) per pair for all.
+
+        Only G + G' matters if Z is None. ``of_zeros=False`` skips derivatives of zero parameters, which stay zero on
+        the logarithmic scale: relevances of 0, and order weights below the smallest positive one. A kernel of order D
+        alone then costs O(D) per pair.
+        """
+        X, Z = self.checked(X), None if Z is None else self.checked(Z)
+        G = for_the_core(G)
+        threads = thread_count(n_threads, len(X), len(X if Z is None else Z), self.n_features)
+        call = None if of_zeros else self.core_call(X, Z)
+        if call is None:
+            weights = self.order_weights * self.normaliser
+            arguments = self._codes, self.bandwidth, self.relevance, weights
+            call = CoreCall(everything := np.arange(self.n_features), *self._columns(everything, X, Z), arguments)
+        *found, e = _core.gradient(call.X, call.Z, G, *call.arguments, threads, None, of_zeros, call.missing)
+        relevance, log_bandwidth = (_scattered(part, call.features, self.n_features) for part in found)
+        e = _scattered(e, np.arange(len(e)), self.order + 1)
+        return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
+
+    def of_feature(self, j: int) -> AdditiveKernel:
+        """Return the base kernel k_j as a kernel of one feature."""
+        distributions = None if self.distributions is None else (self.distributions[j],)
+        return AdditiveKernel(self.bandwidth[[j]], np.ones(1), np.array([0.0, 1.0]), self.bases[j], distributions)
+
+    def checked(self, X: Any) -> Floats:
+        """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
+        finite = True if self.distributions is None else "allow-nan"
+        with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
+            rows: Floats = check_array(
+                X, dtype=np.float64, order="C", ensure_all_finite=finite, ensure_min_samples=0, input_name="X"
+            )
+        if rows.shape[1] != self.n_features:
+            raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
+        return for_the_core(rows)
+
+    def core_call(self, X: Floats, Z: Floats | None) -> CoreCall | None:
+        """Return the arguments of a compiled loop without features of relevance zero; None if none is left."""
+        keep = np.flatnonzero(self.relevance > 0)
+        if len(keep) == 0:
+            return None
+        weights = (self.order_weights * self.normaliser)[: len(keep) + 1]
+        arguments = self._codes[keep], self.bandwidth[keep], self.relevance[keep], weights
+        return CoreCall(keep, *self._columns(keep, X, Z), arguments)
+
+    def _find_diagonal(self) -> float:
+        e = elementary_symmetric(self.relevance, self.order)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return float(self.order_weights @ (e * self.normaliser)) if np.isfinite(e).all() else np.inf
+
+    def _columns(
+        self, features: Places, X: Floats, Z: Floats | None
+    ) -> tuple[Floats, Floats | None, NDArray[np.int8] | None]:
+        """Return these features as the compiled loops want them, and which have missing values (None: none has)."""
+        tables = [X] if Z is None else [X, Z]
+        has_missing = np.any([np.isnan(table).any(axis=0) for table in tables], axis=0)
+        missing = has_missing[features]
+        if missing.any():
+            parts = [
+                np.column_stack([self._with_means(j, T[:, j]) if has_missing[j] else T[:, j] for j in features])
+                for T in tables
+            ]
+        elif len(features) < self.n_features:
+            parts = [np.ascontiguousarray(table[:, features]) for table in tables]
+        else:
+            parts = tables
+        return parts[0], None if Z is None else parts[1], missing.astype(np.int8) if missing.any() else None
+
+    def _with_means(self, j: int, x: Floats) -> Floats:
+        """Return (n, 3): values of feature j, k_j with a missing value there, and its derivative by log h_j."""
+        assert self.distributions is not None  # no missing value has passed the check without
+        missing, code = np.isnan(x), int(self._codes[j])
+        means = _core.embed(np.where(missing, 0.0, x), *self.distributions[j], code, float(self.bandwidth[j]))
+        return np.column_stack([x, np.where(missing[:, None], (1.0, 0.0), means)])
+
+
+class CoreCall(NamedTuple):
+    """The arguments of a compiled loop over pairs: features in use, their columns, and the kernel's parameters."""
+
+    features: Places
+    X: Floats
+    Z: Floats | None
+    missing: NDArray[np.int8] | None
+    arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
+
+
+def for_the_core(values: ArrayLike) -> Floats:
+    """Return a contiguous and aligned array, which a view of someone's bytes need not be; a copy only if needed."""
+    return np.require(values, np.float64, ["C", "A"])
+
+
+def _scattered(values: Floats, index: Places, length: int) -> Floats:
+    """Return zeros (length,) but for these values at these places."""
+    full = np.zeros(length)
+    full[index] = values
+    return full
+
+
+def _frozen_vector(values: ArrayLike, name: str) -> Floats:
+    vector = np.array(values, dtype=np.float64)
+    if vector.ndim != 1:
+        raise ValueError(f"{name} must be one-dimensional, not of shape {vector.shape}")
+    vector.flags.writeable = False
+    return vector

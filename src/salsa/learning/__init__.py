@@ -1,0 +1,69 @@
+"""Learned kernels: what they are learned from, and what a set of kernel parameters offers to the search."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.weighted import power_of_two
+from salsa.kernels import AdditiveKernel, Distribution, Kernel
+
+
+class Structure(NamedTuple):
+    """The interaction orders that a kernel has: lowest..highest."""
+
+    lowest: int
+    highest: int
+
+
+class Problem(NamedTuple):
+    """The rows that a kernel is learned from, and what is fixed about the kernel."""
+
+    X: Floats  # (n, D)
+    Y: Floats  # (n, q)
+    weight: Floats | None  # (n,)
+    base: tuple[str, ...]
+    distributions: tuple[Distribution, ...] | None = None  # of the features' values, for missing ones
+    bandwidth: Floats | None = None  # (D,) where bandwidths are given and not learned
+    threads: int | None = 1
+    total: float | None = None  # weight of all rows, where these are a sample of a table
+
+    def rows(self, index: Places | NDArray[np.bool_]) -> Problem:
+        """Return some of the rows, with outputs divided by their own size: learning does not depend on units."""
+        weight, Y = None if self.weight is None else self.weight[index], self.Y[index]
+        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=Y / power_of_two(Y), weight=weight, total=None)
+
+    def with_base(self, name: str) -> Problem:
+        """Return the problem with another base kernel for numbers; categories keep theirs."""
+        return self._replace(base=tuple(base if base == "equality" else name for base in self.base))
+
+
+class LearnedKernel(NamedTuple):
+    """A kernel, the noise that goes with it, and how probable the data make them."""
+
+    kernel: AdditiveKernel
+    noise: float  # s2 in units of the target's variance: the alpha that goes with the kernel
+    evidence: float  # log posterior, up to a constant
+    theta: Floats
+    structure: Structure
+
+
+class Parameters(Protocol):
+    """Logarithms theta of a kernel's parameters, the noise last: where they start, their prior and their kernel."""
+
+    def start(self, noise: float = ...) -> Floats:
+        """Return theta of equal relevances, with this noise variance."""
+
+    def bounds(self, theta: Floats) -> list[tuple[float, float]]:
+        """Return the range of every parameter; removed features stay removed."""
+
+    def prior(self, theta: Floats) -> tuple[float, Floats]:
+        """Return minus the log prior density, up to a constant, and its gradient."""
+
+    def kernel(self, theta: Floats) -> Kernel: ...
+
+    def pull_back(self, theta: Floats, kernel: Kernel, dK: Floats) -> Floats:
+        """Turn dL/dK (n, n) into dL/dtheta, without the noise."""

@@ -1,0 +1,182 @@
+"""Constructor parameters in the words of users, parsed once; no other module reads the users' strings."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from salsa._utils.arrays import Floats
+from salsa._utils.memory import memory_limit_bytes
+from salsa._utils.threads import parse_threads
+from salsa.data.splits import parse_cv
+from salsa.kernels.base import BASE_KERNELS
+from salsa.solvers import SOLVERS
+
+ALPHA_LIMIT = 1e100  # far beyond where nothing but the mean is left
+RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
+
+
+class OrderChoice(NamedTuple):
+    """Candidates of the interaction order; without candidates they are searched, by halving if `bisect`."""
+
+    candidates: tuple[int, ...] = ()
+    bisect: bool = False
+
+
+class KernelChoice(NamedTuple):
+    """The kernels that may be tried."""
+
+    learned: bool  # relevances are learned, and kept if they predict better than equal ones
+    relevance: Floats | None  # (D,) if given
+    up_to: bool  # all orders 1..d, or only d
+    base: str | None  # None: the race decides
+    factor: float  # c in h_j = c sd_j n^(-1/5), where bandwidths are neither learned nor given
+    bandwidth: Floats | None  # (D,) if given
+    learned_bandwidth: bool
+
+
+class Resources(NamedTuple):
+    """What a fit may take: threads (None: by the size of the problem), and memory as the user gave it."""
+
+    threads: int | None
+    memory_limit: float | str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """All choices of a fit."""
+
+    order: OrderChoice
+    alphas: tuple[float, ...] | None  # None: searched
+    kernel: KernelChoice
+    solver: str | None  # None: by the number of rows
+    rank: int | None
+    cv: Any  # a number of folds, or what scikit-learn's check_cv takes
+    categorical_features: Any
+    random_state: Any
+    resources: Resources
+
+
+def parse_options(params: Mapping[str, Any]) -> Options:
+    """Parse the parameters of an estimator; ValueError says which value is wrong and what would be right."""
+    one_of("interactions", params["interactions"], ("up_to", "exact"))
+    names = [name for name in BASE_KERNELS if name != "equality"]
+    one_of("kernel", params["kernel"], ["auto", *names])
+    one_of("solver", params["solver"], ("auto", *SOLVERS))
+    relevance = _relevance(params["relevance"])
+    factor, bandwidth = _bandwidth(params["bandwidth"])
+    kernel = KernelChoice(
+        learned=is_text(params["relevance"], "learned"),
+        relevance=relevance,
+        up_to=params["interactions"] == "up_to",
+        base=None if params["kernel"] == "auto" else params["kernel"],
+        factor=factor,
+        bandwidth=bandwidth,
+        learned_bandwidth=is_text(params["bandwidth"], "auto"),
+    )
+    return Options(
+        _order(params["order"]),
+        _alphas(params["alpha"]),
+        kernel,
+        None if params["solver"] == "auto" else params["solver"],
+        _rank(params["rank"], params["solver"]),
+        parse_cv(params["cv"]),
+        params["categorical_features"],
+        params["random_state"],
+        parse_resources(params["n_jobs"], params["memory_limit"]),
+    )
+
+
+def parse_resources(n_jobs: Any, memory_limit: Any) -> Resources:
+    """Parse the parameters that predictions use, too."""
+    memory_limit_bytes(memory_limit)
+    return Resources(parse_threads(n_jobs), memory_limit)
+
+
+def check_probability(name: str, value: Any) -> None:
+    if not _is_real(value) or not 0 < value < 1:
+        raise ValueError(f"{name}={value!r}: a probability is a number between 0 and 1")
+
+
+def one_of(name: str, value: Any, choices: Sequence[str]) -> None:
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(map(repr, choices))}")
+
+
+def _order(order: Any) -> OrderChoice:
+    if is_text(order, "auto") or is_text(order, "bisect"):
+        return OrderChoice(bisect=order == "bisect")
+    candidates = _sequence("order", order, '"auto", "bisect", an int or a sequence of ints')
+    for d in candidates:
+        if isinstance(d, bool) or not isinstance(d, numbers.Integral) or d < 1:
+            raise ValueError(f"order={d!r}: an order is an integer from 1 to the number of features")
+    return OrderChoice(tuple(int(d) for d in candidates))
+
+
+def _alphas(alpha: Any) -> tuple[float, ...] | None:
+    if is_text(alpha, "auto"):
+        return None
+    candidates = _sequence("alpha", alpha, '"auto", a number or a sequence of numbers')
+    for value in candidates:
+        if not _is_real(value) or not 0 <= value <= ALPHA_LIMIT:
+            raise ValueError(f"alpha={value!r}: a penalty is finite, not negative and at most {ALPHA_LIMIT:.0e}")
+    return tuple(float(value) for value in candidates)
+
+
+def _relevance(relevance: Any) -> Floats | None:
+    if is_text(relevance, "equal") or is_text(relevance, "learned"):
+        return None
+    return per_feature("relevance", relevance, '"learned", "equal"')
+
+
+def _bandwidth(bandwidth: Any) -> tuple[float, Floats | None]:
+    """Return the factor c of the rule of thumb, and the bandwidths if they are given."""
+    if is_text(bandwidth, "auto") or is_text(bandwidth, "rule_of_thumb"):
+        return RULE_OF_THUMB, None
+    if not _is_real(bandwidth):
+        return RULE_OF_THUMB, per_feature("bandwidth", bandwidth, '"auto", "rule_of_thumb", a positive number c')
+    if not 0 < bandwidth < np.inf:
+        raise ValueError(f"bandwidth={bandwidth!r}: c must be positive and finite")
+    return float(bandwidth), None
+
+
+def per_feature(name: str, values: Any, choices: str, D: int | None = None) -> Floats:
+    """Return an array of one number per feature; ValueError names the other choices."""
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        array = np.empty(())
+    if array.ndim != 1 or (D is not None and len(array) != D):
+        numbers_ = "numbers" if D is None else f"{D} numbers"
+        raise ValueError(f"{name}={values!r} must be {choices} or an array of {numbers_}, one per feature")
+    return array
+
+
+def _rank(rank: Any, solver: str) -> int | None:
+    if rank is None:
+        return None
+    if isinstance(rank, bool) or not isinstance(rank, numbers.Integral) or rank < 1:
+        raise ValueError(f"rank={rank!r} must be None or a positive integer, the most anchors of a low-rank fit")
+    if solver == "exact":
+        raise ValueError(f"rank={rank!r}: the exact solver has no rank to choose; leave it at None")
+    return int(rank)
+
+
+def _sequence(name: str, value: Any, choices: str) -> list[Any]:
+    if isinstance(value, numbers.Number):
+        return [value]
+    if isinstance(value, str) or not isinstance(value, (Sequence, np.ndarray)) or len(value) == 0:
+        raise ValueError(f"{name}={value!r} must be {choices}")
+    return list(value)
+
+
+def is_text(value: Any, text: str) -> bool:
+    return isinstance(value, str) and value == text
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)

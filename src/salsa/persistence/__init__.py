@@ -1,0 +1,1 @@
+"""Model files: the archive and what it holds of a model."""

@@ -1,0 +1,266 @@
+"""A fitted model as the header and the arrays of a model file, and back: all of the format, on one page to audit.
+
+Every part has a ``..._state``, which gives plain names, lists and numbers for JSON, or arrays of one or two dimensions,
+and a function that reads it back and refuses parts that do not fit together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import numpy as np
+
+from salsa._utils.arrays import Floats
+from salsa._utils.linalg import positive_factor
+from salsa._version import __version__
+from salsa.data.columns import Columns
+from salsa.data.targets import WEIGHT_LIMITS
+from salsa.expansion import KernelExpansion
+from salsa.fitted import Fitted, assign
+from salsa.kernels import AdditiveKernel, Distribution
+from salsa.options import parse_resources
+from salsa.persistence.archive import entry, naming, read_archive, write_archive
+from salsa.selection.results import Contender, OrderResult, OrderSearch
+from salsa.solvers.alpha import AlphaPath, penalty
+from salsa.solvers.divide import NO_UNCERTAINTY
+from salsa.uncertainty import Unavailable, Uncertainty
+from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty
+from salsa.uncertainty.jackknife import ExactUncertainty
+
+MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
+_NUMBER = {int, float}  # in the header
+Model = TypeVar("Model")
+
+
+def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted) -> None:
+    """Write a fitted model with these parameters: whole, or not at all."""
+    kernel, arrays = expansion_state(fitted.expansion)
+    names = [] if fitted.feature_names is None else list(fitted.feature_names)
+    header = {
+        "salsa_version": __version__,
+        "parameters": plain_parameters(parameters),
+        "feature_names": names,
+        "columns": asdict(fitted.columns),
+        "flat": fitted.flat,
+        "averaged": isinstance(fitted.uncertainty, Unavailable),
+        "search": search_state(fitted.search),
+        "kernel": kernel,
+    }
+    kept = uncertainty_state(fitted.uncertainty)
+    if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
+        del kept["cv_points"]
+    write_archive(path, header, arrays | kept)
+
+
+def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
+    """Read a model of this class; ValueError names the file and says what is wrong with it."""
+    header, arrays = read_archive(path)
+    with naming(path):
+        parameters = entry(header, "parameters", {dict})
+        model: Any = kind(**parameters)
+        parse_resources(model.n_jobs, model.memory_limit)
+        lost = sorted(set(model.get_params()) - set(parameters))
+        assign(model, _fitted(header, arrays, lost))
+    found: Model = model
+    return found
+
+
+def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str]) -> Fitted:
+    names, columns = entry(header, "feature_names", [{str}]), columns_from(header["columns"])
+    D = len(columns.names)
+    if arrays["bandwidth"].shape != (D,) or len(names) not in (0, D):
+        raise ValueError("its kernel, its columns and its feature names are not of one number")
+    expansion = expansion_from(header["kernel"], arrays)
+    columns.check_spans(expansion.anchors)
+    columns.check_codes(expansion.anchors)
+    search = search_from(header["search"])
+    if lost:
+        search = search.with_notes(f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}")
+    flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
+    if search.order != expansion.kernel.order or (flat and len(expansion.offset) > 1):
+        raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
+    uncertainty = uncertainty_from(arrays, expansion, search.alpha, averaged)
+    return Fitted(columns, np.array(names, dtype=object) if names else None, flat, expansion, search, uncertainty)
+
+
+def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters as JSON gives them back: numbers, texts and sequences of these; splitters are left out."""
+    plain = {
+        key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for key, value in values.items()
+    }
+    plain = {name: list(value) if isinstance(value, tuple | range) else value for name, value in plain.items()}
+    return {name: value for name, value in plain.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
+
+
+def columns_from(state: Any) -> Columns:
+    names, ordered = tuple(entry(state, "names", [{str}])), tuple(entry(state, "ordered", [{bool}]))
+    levels = tuple(None if v is None else tuple(v) for v in entry(state, "levels", [{list, type(None)}]))
+    if not all(type(level) in (str, int, float, bool) for values in levels for level in values or ()):
+        raise ValueError("its levels of categories are not all texts or numbers")
+    if not len(names) == len(levels) == len(ordered):
+        raise ValueError(f"it has {len(names)} names, {len(levels)} levels and {len(ordered)} orders of columns")
+    return Columns(names, levels, ordered)
+
+
+def search_state(search: OrderSearch) -> dict[str, Any]:
+    results = [
+        [r.order, r.path.alphas.tolist(), r.path.errors.tolist(), *r.path[2:], r.degrees_of_freedom, r.seconds]
+        for r in search.results
+    ]
+    return {
+        "results": results,
+        "order": search.order,
+        "alpha": search.alpha,
+        "notes": list(search.notes),
+        "contenders": [[contender.kernel, *contender[3:]] for contender in search.contenders],
+    }
+
+
+def search_from(state: Any) -> OrderSearch:
+    rows = entry(state, "results", [({int}, [_NUMBER], [_NUMBER], *5 * [_NUMBER])])
+    contenders = entry(state, "contenders", [({str}, {int}, {int}, *3 * [_NUMBER], {bool})])
+    order, alpha = entry(state, "order", {int}), entry(state, "alpha", _NUMBER)
+    tried = [row[0] for row in rows]
+    if alpha < 0 or len(set(tried)) < len(tried) or (tried and order not in tried):
+        raise ValueError(f"its search of order {order} and alpha {alpha} among the orders {tried} contradicts itself")
+    if any(len(alphas) != len(errors) for _, alphas, errors, *_ in rows):
+        raise ValueError("its search does not have one error for each alpha")
+    results = tuple(
+        OrderResult(order, AlphaPath(np.array(alphas, float), np.array(errors, float), *best), dof, seconds)
+        for order, alphas, errors, *best, dof, seconds in rows
+    )
+    notes = tuple(entry(state, "notes", [{str}]))
+    return OrderSearch(results, order, alpha, notes, tuple(_contender(*contender) for contender in contenders))
+
+
+def _contender(kernel: str, *others: Any) -> Contender:
+    """Read the words of a kernel: origin, base and perhaps "product"."""
+    origin, base, *product = kernel.split()
+    if origin not in ("learned", "pruned", "equal") or product not in ([], ["product"]):
+        raise ValueError(f"its search has a kernel {kernel!r}")
+    return Contender(origin, base, bool(product), *others)
+
+
+def expansion_state(expansion: KernelExpansion) -> tuple[dict[str, Any], dict[str, Floats]]:
+    kernel = expansion.kernel
+    header = {"base": kernel.base if isinstance(kernel.base, str) else list(kernel.base)}
+    parameters = {
+        "bandwidth": kernel.bandwidth,
+        "relevance": kernel.relevance,
+        "order_weights": kernel.order_weights,
+    }
+    parameters |= _flattened("distribution", kernel.distributions) | _flattened("marginal", expansion.marginals)
+    return header, {**parameters, "anchors": expansion.anchors, "coef": expansion.coef, "offset": expansion.offset}
+
+
+def expansion_from(header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion:
+    anchors, coef, offset = (arrays[name] for name in ("anchors", "coef", "offset"))
+    bandwidth, relevance, weights = (arrays[name] for name in ("bandwidth", "relevance", "order_weights"))
+    if anchors.shape[1:] != bandwidth.shape or coef.shape != (len(anchors), *offset.shape):
+        raise ValueError("its arrays do not fit each other")
+    if len(weights) > MOST_ORDERS:  # before the kernel counts its terms, which would take long
+        raise ValueError(f"its kernel has {len(weights)} order weights, more than {MOST_ORDERS}")
+    base = entry(header, "base", {str, list})
+    kernel = AdditiveKernel(bandwidth, relevance, weights, base, _distributions("distribution", arrays))
+    observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # no |f(x)| is beyond
+    if not np.isfinite(observed).all() or not np.isfinite(largest).all():
+        raise ValueError("its arrays are not all finite, or give predictions that are not")
+    marginals = _distributions("marginal", arrays, may_miss=True)
+    if marginals is not None and len(marginals) != kernel.n_features:
+        raise ValueError("its marginals do not fit its features")
+    return KernelExpansion(kernel, anchors, coef, offset, marginals)
+
+
+def _flattened(kind: str, distributions: tuple[Distribution, ...] | None) -> dict[str, Floats]:
+    if distributions is None:
+        return {}
+    points, weights = zip(*distributions, strict=True)
+    sizes = np.array([len(p) for p in points], dtype=np.float64)
+    return {
+        f"{kind}_sizes": sizes,
+        f"{kind}_points": np.concatenate(points),
+        f"{kind}_weights": np.concatenate(weights),
+    }
+
+
+def _distributions(
+    kind: str, arrays: Mapping[str, Floats], *, may_miss: bool = False
+) -> tuple[Distribution, ...] | None:
+    if f"{kind}_sizes" not in arrays:
+        return None
+    sizes, points, weights = (arrays[f"{kind}_{part}"] for part in ("sizes", "points", "weights"))
+    n = len(points)
+    if not ((sizes >= 1) & (sizes <= n)).all() or sizes.sum() != n or weights.shape != (n,):
+        raise ValueError(f"its {kind}s do not fit each other")
+    ends = np.cumsum(sizes).astype(np.intp)
+    finite = np.isfinite(points) | (np.isnan(points) & may_miss)
+    shares = ((weights >= 0) & (weights < 2)).all() and (np.add.reduceat(weights, [0, *ends[:-1]]) < 1 + 1e-6).all()
+    if not finite.all() or not shares:
+        raise ValueError(f"its {kind}s are not finite points of positive weights that sum to one")
+    parts = zip(np.split(points, ends[:-1]), np.split(weights, ends[:-1]), strict=True)
+    return tuple(Distribution(*part) for part in parts)
+
+
+def uncertainty_state(uncertainty: Uncertainty) -> dict[str, Floats]:
+    """Return the arrays of an uncertainty; the factor L of a low-rank one follows from the anchors."""
+    if isinstance(uncertainty, ExactUncertainty):
+        return {} if uncertainty.weight is None else {"weight": uncertainty.weight}
+    if not isinstance(uncertainty, LowRankUncertainty):
+        return {}
+    kept = uncertainty.cvplus
+    arrays = {"mean": kept.mean, "root": kept.root, "amplitude": kept.amplitude, "offsets": kept.offsets}
+    arrays |= {"scalars": np.array([kept.alpha, kept.weight]), "scaled": kept.scaled.astype(np.float64)}
+    arrays |= {"thetas": kept.thetas.reshape(-1, len(kept.scaled)), "below": kept.below.reshape(-1, CLASSES)}
+    arrays |= {"unit": uncertainty.unit, "points": uncertainty.points}
+    return {f"cv_{name}": values for name, values in arrays.items()}
+
+
+def uncertainty_from(
+    arrays: Mapping[str, Floats], expansion: KernelExpansion, alpha: float, averaged: bool
+) -> Uncertainty:
+    if averaged:
+        return Unavailable(NO_UNCERTAINTY)
+    if "cv_unit" not in arrays:
+        added = penalty(expansion.kernel, expansion.anchors, alpha)
+        return ExactUncertainty(expansion, added, _weight(arrays, len(expansion.anchors)))
+    points, unit = arrays.get("cv_points", expansion.anchors), arrays["cv_unit"]
+    if points.shape[1:] != expansion.anchors.shape[1:]:
+        raise ValueError("its uncertainty is not of its features")
+    kept = _cvplus(arrays, positive_factor(expansion.kernel(points)))
+    if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
+        raise ValueError("its uncertainty is not of its outputs")
+    return LowRankUncertainty(kept, unit, points)
+
+
+def _cvplus(arrays: Mapping[str, Floats], L: Floats) -> CVPlus:
+    offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
+    (folds, q), r = offsets.shape, len(L)
+    shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
+    shapes |= {"thetas": (folds * r, q), "below": (q * folds, CLASSES)}
+    if any(arrays[f"cv_{name}"].shape != shape for name, shape in shapes.items()):
+        raise ValueError("its uncertainty does not fit its anchors")
+    if not all(np.isfinite(arrays[f"cv_{name}"]).all() for name in (*shapes, "offsets")):
+        raise ValueError("its uncertainty is not finite")
+    if (amplitude < 0).any() or (scalars <= 0).any() or (np.diff(arrays["cv_below"]) < 0).any():
+        raise ValueError("its uncertainty has negative variances or counts")
+    thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, folds, CLASSES)
+    parts = (L, arrays["cv_mean"], arrays["cv_root"], float(scalars[0]), float(scalars[1]), amplitude)
+    return CVPlus(*parts, thetas, offsets, below, arrays["cv_scaled"] > 0)
+
+
+def _weight(arrays: Mapping[str, Floats], n: int) -> Floats | None:
+    weight, (low, high) = arrays.get("weight"), WEIGHT_LIMITS
+    if weight is not None and (weight.shape != (n,) or not ((weight >= low) & (weight <= high)).all()):
+        raise ValueError(f"its weights do not fit its rows, or are not between {low:.0e} and {high:.0e}")
+    return weight

@@ -1,0 +1,111 @@
+"""The kernels that a fit tries: kernels of equal or given relevances, or a learned kernel that won its race."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from salsa._utils.weighted import weights_or_ones
+from salsa.data.splits import Fold, Splits, inner_folds
+from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
+from salsa.kernels.bandwidths import observed_spread
+from salsa.kernels.symmetric import largest_order
+from salsa.learning import Problem, Structure
+from salsa.losses import Loss
+from salsa.options import Options
+from salsa.progress import Progress
+from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
+from salsa.selection.race import RACE_ROWS, ROUGHER, SMOOTHER, USUAL_BASE, finish, race, race_structures
+from salsa.selection.results import Contender, OrderSearch
+from salsa.solvers.alpha import mean_diagonal
+
+LEARNING_MINIMUM = 80  # rows below which relevances are not learned
+LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
+DIAGONAL_LIMITS = (1e-100, 1e100)  # of the kernel: beyond these, coefficients may leave the range of float64
+
+
+class Plan(NamedTuple):
+    """The kernel of every order, how orders are tried, and the result of the race between kernels."""
+
+    kernel_of: KernelOf
+    rule: OrderRule
+    contenders: tuple[Contender, ...] = ()
+    note: str | None = None
+
+
+def make_plan(options: Options, problem: Problem, splits: Splits, loss: Loss, progress: Progress) -> Plan:
+    """Return the kernels to be tried: those of equal or given relevances, or a learned one that proved better."""
+    n, D = problem.X.shape
+    rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
+    if not options.kernel.learned:
+        return Plan(kernel_of, rule)
+    weight = weights_or_ones(problem.weight, n)
+    varying = int(np.sum(~observed_spread(problem.X, weight)[2]))
+    if n < LEARNING_MINIMUM or varying == 0:
+        reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
+        return Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
+    problem = problem._replace(bandwidth=None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth)
+    sample = problem.rows(splits.sample(problem, RACE_ROWS))
+    equal, alpha = _equal_contender(options, sample, loss)
+    structures = _structures(options, D, varying)
+    other_bases: tuple[Sequence[str], ...] = ()
+    if options.kernel.base is None and set(sample.base) != {"equality"}:
+        sample, other_bases = sample.with_base(USUAL_BASE), (SMOOTHER, ROUGHER)
+    contenders, winner, allowance = race(sample, structures, equal, alpha, splits, loss, other_bases, progress)
+    if winner is None:
+        note = "equal relevances are kept: the learned kernel, after pruning, does not predict better"
+        return Plan(kernel_of, rule, contenders, note)
+    kernel = finish(problem, winner, allowance, splits).kernel
+    return Plan(lambda order: kernel, given([kernel.order]), contenders)
+
+
+def choose_order(
+    options: Options, problem: Problem, plan: Plan, folds: Callable[[], list[Fold]], loss: Loss, progress: Progress
+) -> OrderSearch:
+    """Choose order and alpha by cross-validation, unless both are given or there is a single row."""
+    candidates, alphas = options.order.candidates, options.alphas
+    if len(problem.X) > 1 and (len(candidates) != 1 or alphas is None or len(alphas) > 1):
+        return cross_validate(problem, plan.kernel_of, plan.rule, folds(), alphas, loss, progress)
+    note = "order and alpha were given, or there is one row: nothing to search"
+    order = candidates[0] if len(candidates) == 1 else 1
+    return OrderSearch((), plan.kernel_of(order).order, alphas[0] if alphas else 1.0, (note,))
+
+
+def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[AdditiveKernel, float]:
+    """Return the equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
+    D = sample.X.shape[1]
+    kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
+    if not options.order.candidates:
+        rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, WORTHWHILE)
+    search = cross_validate(sample, kernel_of, rule, inner_folds(len(sample.X)), options.alphas, loss)
+    return kernel_of(search.order), search.alpha
+
+
+def _structures(options: Options, D: int, varying: int) -> list[Structure]:
+    """Return the orders of the learned kernels: given ones, or those of the race; no more than features vary."""
+    if not options.order.candidates:
+        return [s for s in race_structures(varying, options.kernel.up_to) if s.highest <= largest_order(D)]
+    orders = [min(d, varying) for d in options.order.candidates]
+    return [Structure(1 if options.kernel.up_to else d, d) for d in dict.fromkeys(orders)]
+
+
+def _kernel_family(options: Options, problem: Problem) -> KernelOf:
+    """Return order -> kernel, of given or equal relevances."""
+    choice, D = options.kernel, problem.X.shape[1]
+    bandwidth, relevance = choice.bandwidth, np.ones(D) if choice.relevance is None else choice.relevance
+    if bandwidth is None:
+        bandwidth = rule_of_thumb_bandwidth(problem.X, choice.factor, sample_weight=problem.weight, total=problem.total)
+
+    def kernel_of(order: int) -> AdditiveKernel:
+        weights = np.zeros(order + 1)
+        weights[1 if choice.up_to else order :] = 1.0
+        kernel = AdditiveKernel(bandwidth, relevance, weights, problem.base, problem.distributions)
+        low, high = DIAGONAL_LIMITS
+        if not low <= (diagonal := mean_diagonal(kernel, problem.X)) <= high:
+            cause = f"they give the kernel of order {order} a diagonal of {diagonal:.3g}"
+            raise ValueError(f"relevance: {cause}, not between {low:.0e} and {high:.0e}; rescale them")
+        return kernel
+
+    return kernel_of

@@ -1,0 +1,96 @@
+"""The record of a search: what was tried, and what was chosen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import pandas as pd
+
+from salsa.solvers.alpha import AlphaPath
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+class OrderResult(NamedTuple):
+    """One order that was tried: its errors along alpha, and the degrees of freedom and seconds of the best."""
+
+    order: int
+    path: AlphaPath
+    degrees_of_freedom: float
+    seconds: float
+
+
+class Contender(NamedTuple):
+    """One kernel of the race between learned and equal relevances: its error on rows that it did not learn from."""
+
+    origin: str  # "learned", "pruned" or "equal"
+    base: str
+    is_product: bool  # of features: it has no order below its own
+    order: int
+    features: int  # of positive relevance
+    error: float
+    standard_error: float
+    seconds: float
+    won: bool = False
+
+    @property
+    def kernel(self) -> str:
+        """The kernel in words."""
+        return f"{self.origin} {self.base}{' product' if self.is_product else ''}"
+
+
+@dataclass(frozen=True, repr=False)
+class OrderSearch:
+    """A search and its result. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
+
+    results: tuple[OrderResult, ...]  # in the order in which they were tried
+    order: int  #: the chosen one
+    alpha: float  #: the chosen one
+    notes: tuple[str, ...] = field(default=())  #: what was unusual
+    contenders: tuple[Contender, ...] = field(default=())  # empty where nothing was learned
+
+    def __repr__(self) -> str:
+        tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
+        return f"OrderSearch of {tried}: order {self.order}, alpha {self.alpha:.4g}; see table, race, notes and plot()"
+
+    def with_notes(self, *notes: str | None) -> OrderSearch:
+        """Return the search with more notes, where there are any."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))
+
+    @property
+    def winner(self) -> Contender | None:
+        """The kernel that won the race; None where nothing was learned."""
+        return next((contender for contender in self.contenders if contender.won), None)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """One row per order tried: order, alpha, cv_error, standard_error, degrees_of_freedom, seconds, chosen."""
+        rows = [
+            (
+                r.order,
+                r.path.alpha,
+                r.path.error,
+                r.path.standard_error,
+                r.degrees_of_freedom,
+                r.seconds,
+                r.order == self.order,
+            )
+            for r in sorted(self.results)
+        ]
+        names = ["order", "alpha", "cv_error", "standard_error", "degrees_of_freedom", "seconds", "chosen"]
+        return pd.DataFrame(rows, columns=names)
+
+    @property
+    def race(self) -> pd.DataFrame:
+        """One row per contender: kernel, order, features, error, standard_error, seconds, won."""
+        names = ["kernel", "order", "features", "error", "standard_error", "seconds", "won"]
+        rows = [tuple(getattr(contender, name) for name in names) for contender in self.contenders]
+        return pd.DataFrame(rows, columns=names)
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw errors with one standard error either side, of the kernels of the race or of the orders tried."""
+        from salsa.selection.display import plot_search
+
+        return plot_search(self, ax)

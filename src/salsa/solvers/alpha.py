@@ -1,0 +1,116 @@
+"""The choice of the ridge penalty alpha by its cross-validation error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from salsa._utils.arrays import Floats
+from salsa._utils.weighted import mean_and_standard_error, weights_or_ones
+from salsa.data.splits import Fold
+from salsa.kernels import Kernel
+from salsa.losses import Loss
+
+#: alpha relative to the mean diagonal of K: half decades, refined to eighths, widened by two decades up to the limits.
+LOG10_GRID = np.arange(-8.0, 4.1, 0.5)
+LOG10_LIMITS = (-14.0, 8.0)
+REFINEMENTS = (0.25, 0.125)
+#: Errors closer than this share of their standard error, or than this share of the target's variance, count as equal:
+#: where the error is flat (a noise-free target as alpha falls) rounding must not decide.
+INDIFFERENCE = 0.01
+INDIFFERENCE_OF_VARIANCE = 1e-10
+#: alpha = 0 means this share of the mean diagonal: as little as rounding allows
+ALPHA_FLOOR = 1e-14
+
+ErrorOf = Callable[[float], tuple[float, float]]  # alpha -> cross-validation error and its standard error
+
+
+class AlphaPath(NamedTuple):
+    """Cross-validation error along alpha, ascending; `error` and `standard_error` belong to the best alpha."""
+
+    alphas: Floats
+    errors: Floats
+    alpha: float
+    error: float
+    standard_error: float
+
+
+class Score:
+    """The mean held-out loss relative to each output's null loss, averaged over outputs.
+
+    It is weighted, and pooled over all scored rows; its standard error treats the rows' losses as a sample.
+    """
+
+    def __init__(self, Y: Floats, folds: Sequence[Fold], sample_weight: Floats | None, loss: Loss) -> None:
+        w = weights_or_ones(sample_weight, len(Y))
+        tested = [fold.held_out[fold.test] for fold in folds]
+        self.scale, self.folds, self.loss = loss.null(Y, w), folds, loss
+        self.target, self.weight = (np.concatenate([values[rows] for rows in tested]) for values in (Y, w))
+
+    def __call__(self, residuals: Sequence[Floats]) -> tuple[float, float]:
+        r = np.concatenate([part[fold.test] for part, fold in zip(residuals, self.folds, strict=True)])
+        losses = np.mean(self.loss.deviance(self.target, r) / self.scale, axis=1)
+        return mean_and_standard_error(losses, self.weight)
+
+
+def choose_alpha(error_of: ErrorOf, scale: float, alphas: Sequence[float] | None) -> AlphaPath:
+    """Search alpha, or try exactly the candidates if some are given; `scale` is the mean diagonal of K."""
+    if alphas is None:
+        return search_alpha(error_of, scale)
+    return try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in alphas])
+
+
+def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
+    """Return the alpha of least error, to an eighth of a decade; of equally good ones the largest.
+
+    1. A log grid relative to `scale`, the mean diagonal of K. 2. Widened while the best lies at its edge.
+    3. Refined by halving the step around the best.
+    """
+    tried: dict[float, tuple[float, float]] = {}  # log10(alpha / scale) -> error and standard error
+
+    def evaluate(logs: Sequence[float]) -> float:
+        tried.update({t: error_of(scale * 10.0**t) for t in logs if t not in tried})
+        return _best(tried)
+
+    best = evaluate(LOG10_GRID.tolist())
+    while best in (min(tried), max(tried)) and LOG10_LIMITS[0] < best < LOG10_LIMITS[1]:
+        outwards = 0.5 if best == max(tried) else -0.5
+        best = evaluate([best + k * outwards for k in (1, 2, 3, 4)])
+    for step in REFINEMENTS:
+        best = evaluate([best - step, best + step])
+    return _path({scale * 10.0**t: value for t, value in tried.items()})
+
+
+def try_alphas(error_of: ErrorOf, alphas: Sequence[float]) -> AlphaPath:
+    """Try exactly these candidates."""
+    return _path({alpha: error_of(alpha) for alpha in alphas})
+
+
+def indifference_limit(errors: Iterable[tuple[float, float]]) -> float:
+    """Return the error up to which errors count as equal to the least of (error, standard error)."""
+    error, standard_error = min(errors)
+    return error + INDIFFERENCE * standard_error + INDIFFERENCE_OF_VARIANCE
+
+
+def penalty(kernel: Kernel, X: Floats, alpha: float) -> float:
+    """Return what is added to the diagonal for this alpha: at least as much as rounding asks for."""
+    return max(alpha, ALPHA_FLOOR * mean_diagonal(kernel, X))
+
+
+def mean_diagonal(kernel: Kernel, X: Floats) -> float:
+    """Return the mean of diag(K), ignoring sample weights; 1 where K is zero."""
+    return float(kernel.diagonal(X).mean()) or 1.0
+
+
+def _best(tried: dict[float, tuple[float, float]]) -> float:
+    """Return the largest of the equally good."""
+    limit = indifference_limit(tried.values())
+    return max(t for t, (error, _) in tried.items() if error <= limit)
+
+
+def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
+    alphas = sorted(tried)
+    best = _best(tried)
+    return AlphaPath(np.array(alphas), np.array([tried[a][0] for a in alphas]), best, *tried[best])

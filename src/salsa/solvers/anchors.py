@@ -1,0 +1,76 @@
+"""Anchors by randomly pivoted Cholesky, and the features that they give."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.random import RandomState
+from scipy.linalg import solve_triangular
+
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.linalg import positive_factor
+from salsa.expansion import KernelExpansion
+from salsa.kernels.additive import AdditiveKernel
+
+BLOCK = 64  # pivots drawn at a time
+ROUNDING = 1e-13  # share of the diagonal below which nothing is left of it
+
+
+@dataclass(frozen=True, eq=False)
+class Anchors:
+    """Points Z and the features that they give: phi(x)'phi(z) = k(x, z) wherever x or z is one of them."""
+
+    kernel: AdditiveKernel
+    points: Floats  # (r, D)
+    L: Floats  # (r, r), lower triangular
+    left: float  # share of the trace of k that they leave, over the rows they were chosen from
+
+    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
+        """phi (m, r), in the order of LAPACK."""
+        k = self.kernel(X, self.points, n_threads=n_threads)
+        return solve_triangular(self.L, k.T, lower=True, overwrite_b=True, check_finite=False).T
+
+    def expansion(self, theta: Floats, offset: Floats) -> KernelExpansion:
+        """The function offset + phi(x)'theta: its coefficients are L^-T theta."""
+        coef = solve_triangular(self.L, theta, lower=True, trans=1, check_finite=False)
+        return KernelExpansion(self.kernel, self.points, coef, offset)
+
+
+def choose_anchors(
+    kernel: AdditiveKernel,
+    X: Floats,
+    rank: int,
+    tolerance: float,
+    random_state: RandomState,
+    *,
+    n_threads: int | None = None,
+) -> Anchors:
+    """At most `rank` of the rows of X, fewer where what is left of the trace falls below `tolerance` of it."""
+    n = len(X)
+    F, diagonal = np.empty((n, min(rank, n)), order="F"), kernel.diagonal(X)
+    left, total, pivots = diagonal.copy(), diagonal.sum(), np.empty(0, dtype=np.intp)
+    while len(pivots) < F.shape[1] and left.sum() > min(tolerance, 0.5) * total:
+        k = len(pivots)
+        drawn = random_state.choice(n, size=min(BLOCK, F.shape[1] - k), p=left / left.sum())
+        new = _accepted(np.unique(drawn), kernel, X, F[:, :k], random_state)
+        G = kernel(X, X[new], n_threads=n_threads) - F[:, :k] @ F[new, :k].T
+        L = positive_factor(G[new])
+        F[:, k : k + len(new)] = solve_triangular(L, G.T, lower=True, check_finite=False).T
+        left -= np.sum(F[:, k : k + len(new)] ** 2, axis=1)
+        left[left < ROUNDING * diagonal] = 0.0
+        pivots = np.append(pivots, new)
+    pivots = pivots if len(pivots) else np.zeros(1, dtype=np.intp)  # of a kernel that vanishes
+    return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
+
+
+def _accepted(drawn: Places, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
+    """Those of the drawn rows that would also have been drawn one after the other: never none."""
+    S = kernel(X[drawn]) - F[drawn] @ F[drawn].T
+    threshold = random_state.random_sample(len(drawn)) * S.diagonal()
+    accepted = []
+    for i, row in enumerate(drawn):
+        if S[i, i] > threshold[i]:
+            accepted.append(row)
+            S -= np.outer(S[:, i], S[i] / S[i, i])
+    return np.array(accepted if accepted else drawn[:1], dtype=np.intp)

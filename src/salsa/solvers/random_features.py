@@ -1,0 +1,201 @@
+"""Random features of an additive kernel: E[phi(x)'phi(x')] = k(x, x') - w_0, the constant being the intercept's.
+
+1. Subsets S of the features, one per random feature: an order m >= 1 with probability in proportion to
+   T_m = w_m e_m(a) / C(D, m), then m of the features with probability in proportion to the product of their a_j.
+2. phi_r(x) = sqrt(2 T / R) Re(exp(i b) prod_{j in S} z_j(x_j)), T = sum T_m, b uniform on the circle, z_j random with
+   E[z_j(x) conj z_j(x')] = k_j(x, x'): exp(i omega x), omega from the spectral density of k_j (Rahimi and Recht, 2007).
+3. Of categories z_j is a random sign. Of a missing value it is mu + eps sqrt(1 - |mu|^2), mu the mean of z_j over the
+   feature's distribution and eps a random sign: k_j is the mean over the distribution, and 1 where both are missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dgemm
+
+from salsa._utils.arrays import Floats
+from salsa._utils.threads import thread_count
+from salsa.kernels.additive import AdditiveKernel
+from salsa.solvers import RidgeTask, Solution, Solver
+from salsa.solvers.anchors import Anchors
+from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, on_anchors
+
+Subsets = NDArray[np.bool_]  # (D, R): whether feature j is in the subset of random feature r
+
+BLOCK = 2**20  # values of phi that are computed at a time
+COST = 10  # of one of them, in base kernels
+DEGREES = {"laplace": 1, "matern32": 3, "matern52": 5}  # of freedom: omega h is Student's t; of a Gaussian it is normal
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFeatures:
+    """phi (R,) of a row; C of its D features are in some subset.
+
+    A feature has a frequency omega, or for categories a key, in each subset that it is in (0 in the others), and eps.
+    """
+
+    kernel: AdditiveKernel
+    total: float  # T
+    columns: NDArray[np.intp]  # (C,)
+    inside: Subsets  # (C, R)
+    frequency: Floats  # (C, R)
+    key: NDArray[np.uint64]  # (C, R)
+    eps: Floats  # (C, R)
+    angle: Floats  # (R,): b
+
+    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
+        """phi (m, R) of the rows of X (m, D), the same for any number of threads."""
+        X = self._checked(X)
+        phi = np.zeros((len(X), len(self.angle)))
+        if len(self.columns) == 0:
+            return phi
+        absent = {c: self._missing(c) for c in np.flatnonzero(np.isnan(X).any(axis=0)).tolist()}
+        step = max(1, BLOCK // len(self.angle))
+        blocks = [slice(start, start + step) for start in range(0, len(X), step)]
+        with ThreadPoolExecutor(thread_count(n_threads, *phi.shape, COST)) as pool:
+            list(pool.map(lambda rows: self._fill(phi[rows], X[rows], absent), blocks))
+        return phi
+
+    @property
+    def _categories(self) -> list[int]:
+        return [c for c, j in enumerate(self.columns) if self.kernel.bases[j] == "equality"]
+
+    def _checked(self, X: Any) -> Floats:
+        """The columns in use (m, C); ValueError where there is no phi."""
+        rows, D = np.asarray(X, dtype=np.float64), self.kernel.n_features
+        if rows.ndim != 2 or rows.shape[1] != D:
+            raise ValueError(f"X has the shape {rows.shape}: give a column for each of the {D} features of this kernel")
+        rows = rows[:, self.columns]
+        if self.kernel.distributions is None and np.isnan(rows).any():
+            raise ValueError("X has missing values (NaN): give the kernel the distributions of its features")
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = np.fmax.reduce(np.abs(rows), axis=0, initial=0.0) * np.abs(self.frequency).max(axis=1, initial=0.0)
+        if not np.isfinite(reach.sum()):
+            worst = self.columns[np.argmin(np.isfinite(reach))]
+            raise ValueError(f"feature {worst} of X is infinite, or too large beside its bandwidth: rescale it")
+        return rows
+
+    def _fill(self, phi: Floats, X: Floats, absent: Mapping[int, NDArray[np.complex128]]) -> None:
+        """phi (m, R) of the rows of X (m, C); absent: z_j of missing values."""
+        missing = np.isnan(X)
+        phi[:] = self.angle
+        dgemm(1.0, self.frequency.T, np.where(missing, 0.0, X).T, 1.0, phi.T, overwrite_c=1)
+        for c, z in absent.items():
+            phi[np.ix_(missing[:, c], self.inside[c])] += np.angle(z)
+        np.cos(phi, out=phi)
+        phi *= np.sqrt(2 * self.total / len(self.angle))
+        for c, z in absent.items():
+            phi[np.ix_(missing[:, c], self.inside[c])] *= np.abs(z)
+        for c in self._categories:
+            observed = ~missing[:, c]
+            codes, place = np.unique(X[observed, c], return_inverse=True)
+            phi[np.ix_(observed, self.inside[c])] *= _signs(codes, self.key[c, self.inside[c]])[place]
+
+    def _missing(self, c: int) -> NDArray[np.complex128]:
+        """z_j of a missing value, for the random features that column c is in."""
+        assert self.kernel.distributions is not None  # no missing value has passed the check without
+        points, weights = self.kernel.distributions[self.columns[c]]
+        inside = self.inside[c]
+        signs = _signs(points, self.key[c, inside])
+        mu = weights @ (signs * np.exp(1j * np.outer(points, self.frequency[c, inside])))
+        z: NDArray[np.complex128] = mu + self.eps[c, inside] * np.sqrt(np.maximum(1 - np.abs(mu) ** 2, 0.0))
+        return z
+
+
+def solve_random_features(task: RidgeTask) -> Solution:
+    """Fit random features; the function is then interpolated at the anchors, as every solution is an expansion."""
+    basis = draw_features(task.kernel, task.rank, task.random_state)
+    ridge = fit_ridge(basis, task.rank, task)
+    anchors = anchors_for(task, ridge.path.alpha)
+    P, F, weight = interpolation(basis, anchors), anchors.features(task.sample.X), task.sample.given_weight
+    mean = F.mean(axis=0) if weight is None else weight @ F / weight.sum()
+    theta, offset = ridge.solution
+    return on_anchors(task, anchors, ridge, ridge.cvplus(anchors).transformed(P, mean), (P @ theta, offset))
+
+
+def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState) -> RandomFeatures:
+    """So many random features of the kernel without its order 0."""
+    if count < 1:
+        raise ValueError(f"count={count}: at least one random feature is needed")
+    subsets, total = draw_subsets(kernel, count, random_state)
+    columns = np.flatnonzero(subsets.any(axis=1))
+    inside = subsets[columns]
+    frequency, key = np.zeros(inside.shape), np.zeros(inside.shape, dtype=np.uint64)
+    for c, j in enumerate(columns.tolist()):
+        if kernel.bases[j] == "equality":
+            key[c] = random_state.randint(0, 2**64, count, dtype=np.uint64) * inside[c]
+        else:
+            frequency[c] = _frequencies(kernel.bases[j], count, random_state) / kernel.bandwidth[j] * inside[c]
+    eps = random_state.choice([-1.0, 1.0], inside.shape)
+    return RandomFeatures(
+        kernel, total, columns, inside, frequency, key, eps, random_state.uniform(0, 2 * np.pi, count)
+    )
+
+
+def interpolation(features: RandomFeatures, anchors: Anchors) -> Floats:
+    """P (r, R): P' times the anchors' features of x is phi(x) at each of them, and nearly so elsewhere.
+
+    So the function phi(x)'theta is, written on the anchors, that of P theta.
+    """
+    P: Floats = solve_triangular(anchors.L, features.features(anchors.points), lower=True, check_finite=False)
+    return P
+
+
+def draw_subsets(kernel: AdditiveKernel, count: int, random_state: RandomState) -> tuple[Subsets, float]:
+    """Of the features, one for each random feature, and T; of a kernel that vanishes they are empty."""
+    with np.errstate(divide="ignore"):
+        log_a, log_w = np.log(kernel.relevance), np.log(kernel.order_weights * kernel.normaliser)
+    log_e = log_prefix_polynomials(log_a, kernel.order)
+    T = np.exp(log_w + log_e[-1])
+    T[0] = 0.0
+    subsets = np.zeros((len(log_a), count), dtype=bool)
+    if not T.any():
+        return subsets, 0.0
+    left, share = random_state.choice(len(T), count, p=T / T.sum()), inclusion(log_a, log_e)
+    for j in reversed(range(len(log_a))):
+        subsets[j] = random_state.random_sample(count) < share[j, left]
+        left -= subsets[j]
+    return subsets, float(T.sum())
+
+
+def log_prefix_polynomials(log_a: Floats, d: int) -> Floats:
+    """(D+1, d+1): log e_m of the first j of the a, for j = 0..D and m = 0..d; nothing is beyond float64."""
+    log_e = np.full((len(log_a) + 1, d + 1), -np.inf)
+    log_e[:, 0] = 0.0
+    for j, value in enumerate(log_a):
+        log_e[j + 1, 1:] = np.logaddexp(log_e[j, 1:], value + log_e[j, :-1])
+    return log_e
+
+
+def inclusion(log_a: Floats, log_e: Floats) -> Floats:
+    """(D, d+1): the probability a_j e_{m-1} / e_m that j is one of m features chosen from the first j + 1."""
+    possible = np.isfinite(log_e[1:, 1:])
+    ratio = log_a[:, None] + log_e[:-1, :-1] - np.where(possible, log_e[1:, 1:], 0.0)
+    return np.pad(np.exp(np.where(possible, ratio, -np.inf)), ((0, 0), (1, 0)))
+
+
+def _frequencies(base: str, count: int, random_state: RandomState) -> Floats:
+    """omega of the base kernel of bandwidth 1 (count,)."""
+    return random_state.standard_normal(count) if base == "gaussian" else random_state.standard_t(DEGREES[base], count)
+
+
+def _signs(codes: Floats, key: NDArray[np.uint64]) -> Floats:
+    """(u, r): -1 where an odd number of bits is set both in the code (u,) and in the key (r,), else 1.
+
+    With random keys the signs of two codes agree half of the time, exactly: they differ in at least one bit.
+    """
+    bits = (codes + 0.0).view(np.uint64)[:, None] & key  # + 0.0 as -0.0 equals 0.0
+    for shift in (32, 16, 8, 4, 2, 1):
+        bits = bits ^ (bits >> np.uint64(shift))
+    return np.where(bits & np.uint64(1), -1.0, 1.0)
+
+
+SOLVER = Solver(False, lowrank_bytes, solve_random_features)

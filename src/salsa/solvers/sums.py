@@ -1,0 +1,98 @@
+"""Ridge regression from sums over rows: the whole alpha path, and exact cross-validation errors, cost no rows.
+
+Sums of blocks add up, whatever machine they come from; those of a fold are subtracted to leave it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg.blas import dsyrk
+
+from salsa._utils.arrays import Floats
+from salsa._utils.linalg import symmetric_eigen
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over rows with features phi (r,), targets y (q,) and weights: all that ridge regression needs to know."""
+
+    weight: float
+    x: Floats  # (r,) sum of w phi
+    y: Floats  # (q,) of w y
+    xx: Floats  # (r, r) of w phi phi'
+    xy: Floats  # (r, q) of w phi y'
+    yy: Floats  # (q,) of w y^2
+
+    @classmethod
+    def of(cls, F: Floats, Y: Floats, w: Floats) -> Sums:
+        """Sum over the rows of F (m, r), Y (m, q), w (m,)."""
+        root = np.sqrt(w)[:, None]
+        F, Y = root * F, root * Y
+        xx = dsyrk(1.0, F, trans=1, lower=1) if F.flags.f_contiguous else dsyrk(1.0, F.T, lower=1)
+        xx += np.tril(xx, -1).T
+        return cls(float(w.sum()), F.T @ root[:, 0], Y.T @ root[:, 0], xx, F.T @ Y, np.sum(Y**2, axis=0))
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(**{name: value + getattr(other, name) for name, value in vars(self).items()})
+
+    def __sub__(self, other: Sums) -> Sums:
+        return Sums(**{name: value - getattr(other, name) for name, value in vars(self).items()})
+
+
+class RidgePath:
+    """Ridge solutions (C + alpha I)^-1 c for any alpha, C and c the centred sums of rows: one eigen-decomposition."""
+
+    def __init__(self, rows: Sums) -> None:
+        self.x_mean, self.y_mean = rows.x / rows.weight, rows.y / rows.weight
+        C = rows.xx - np.outer(rows.x, self.x_mean)
+        values, self.V = symmetric_eigen(C, overwrite=True)
+        self.values = np.maximum(values, 0.0)
+        self.target = self.V.T @ (rows.xy - np.outer(rows.x, self.y_mean))
+
+    def rotated(self, alpha: float) -> Floats:
+        """Return V' theta (r, q)."""
+        return self.target / (self.values + alpha)[:, None]
+
+    def solution(self, alpha: float) -> tuple[Floats, Floats]:
+        """Return theta (r, q) and offset (q,)."""
+        theta = self.V @ self.rotated(alpha)
+        return theta, self.y_mean - self.x_mean @ theta
+
+    def degrees_of_freedom(self, alpha: float) -> float:
+        return 1.0 + float(np.sum(self.values / (self.values + alpha)))
+
+
+class HeldOutSums:
+    """The squared error (q,) on some rows of the ridge fit to others, for any alpha, from the sums of both."""
+
+    def __init__(self, fitted: Sums, held_out: Sums) -> None:
+        self.path, rows = RidgePath(fitted), held_out
+        x_mean, y_mean = self.path.x_mean, self.path.y_mean
+        # sums of the held-out rows about the means of the fitted ones
+        xx = rows.xx - np.outer(rows.x, x_mean) - np.outer(x_mean, rows.x) + rows.weight * np.outer(x_mean, x_mean)
+        xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
+        self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
+        self.xx, self.xy, self.weight = self.path.V.T @ xx @ self.path.V, self.path.V.T @ xy, rows.weight
+
+    def squared_error(self, alpha: float) -> Floats:
+        theta = self.path.rotated(alpha)
+        error: Floats = self.yy - 2 * np.sum(theta * self.xy, axis=0) + np.sum(theta * (self.xx @ theta), axis=0)
+        return np.maximum(error, 0.0)
+
+
+def target_scale(total: Sums) -> Floats:
+    """Return the variance of every output (q,), and 1 for a constant one."""
+    variance = (total.yy - total.y**2 / total.weight) / total.weight
+    return np.where(variance > 1e-14 * total.yy / total.weight, variance, 1.0)
+
+
+def cross_validation_error(held_out: Sequence[HeldOutSums], variance: Floats, alpha: float) -> tuple[float, float]:
+    """Return the error as a share of the variance, and its standard error from how far the folds differ."""
+    weight = np.array([part.weight for part in held_out])
+    errors = np.array([np.mean(part.squared_error(alpha) / variance) for part in held_out]) / weight
+    mean = float(weight @ errors / weight.sum())
+    spread = np.sum((weight / weight.sum() * (errors - mean)) ** 2) * len(errors) / max(len(errors) - 1, 1)
+    return mean, float(np.sqrt(spread))

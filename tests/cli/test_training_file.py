@@ -1,0 +1,382 @@
+"""salsa fit on files that are large beside the memory: the same model, the same words, chunk by chunk."""
+
+import gzip
+import json
+import re
+import subprocess
+import sys
+import textwrap
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import salsa
+from cli.command import contents, make_table
+from salsa.cli import fit, large
+from salsa.cli.large import is_large
+from salsa.cli.tables import reading, texts
+from salsa.cli.tables.census import CsvTypes, csv_types
+from salsa.persistence.archive import read_archive
+
+FIT = ["--target", "y", "--out", "m.salsa", "--order", "2", "--relevance", "equal", "--rank", "30", "--jobs", "1"]
+ROLES = ["--weights", "w", "--category", "code", "--category", "k", "--drop", "id"]
+
+
+def make_mixed_rows(n=700):
+    """Columns that look like something else in some chunks, missing values, weights of zero."""
+    rng, row = np.random.default_rng(0), np.arange(n)
+    table = pd.DataFrame({"a": rng.uniform(-1, 1, n), "colour": rng.choice(["red", "green", "blue"], n)})
+    table = table.assign(
+        code=rng.choice([10.0, 20.0, 30.0], n),
+        flag=(rng.random(n) < 0.5).astype(object),
+        size=np.where(row < 400, rng.choice(["1", "02"], n), rng.choice(["1", "L"], n)),  # numbers in early chunks
+        answer=np.where(row < 400, "True", rng.choice(["0", "1"], n)),  # truth values, then numbers
+        k=rng.integers(0, 5, n),
+        count=rng.integers(0, 9, n),
+        wide=rng.integers(10**17, 10**18, n).astype(str),  # integers, and fractions at the end
+        late=np.where(row < 600, None, rng.choice(["x", "z"], n)),
+        void=None,
+        w=rng.integers(0, 3, n),
+        id=[f"name {i}" for i in row],
+    )
+    table.loc[n - 10 :, "wide"] = "123456.5"
+    table["y"] = table["a"] + (table["colour"] == "red") + (table["code"] == 20) + 0.1 * rng.normal(size=n)
+    for name in ("a", "colour", "code", "flag", "size", "count"):
+        table.loc[rng.random(n) < 0.03, name] = None
+    return table
+
+
+@pytest.fixture(scope="module")
+def mixed_rows():
+    return make_mixed_rows()
+
+
+@pytest.fixture
+def chunked(monkeypatch):
+    """From now on every file is large, and read in chunks of so many values."""
+
+    def set_up(values=1000):
+        monkeypatch.setattr(large, "COPIES", 10**15)
+        monkeypatch.setattr(reading, "CHUNK_VALUES", values)
+        monkeypatch.setattr(reading, "FIRST_ROWS", 17)
+
+    return set_up
+
+
+@pytest.fixture
+def both_ways(call, folder, chunked):
+    """Fit to a file whole and in chunks; what is printed as JSON, and the models, each twice."""
+
+    def run(name, *options, values=1000):
+        told, models = [], []
+        for prepare in (lambda: None, lambda: chunked(values)):
+            prepare()
+            code, out, err = call("fit", name, *FIT, *options, "--json")
+            assert (code, err) == (0, "")
+            told.append(json.loads(out))
+            models.append(read_archive("m.salsa"))
+        return told, models
+
+    return run
+
+
+def check_same(told, models):
+    """But for the time that it took."""
+    for summary in told:
+        assert all(row.pop("seconds") > 0 for row in summary["orders"])
+    assert told[0] == told[1]
+    (header, arrays), (other_header, others) = models
+    assert header.pop("search").keys() == other_header.pop("search").keys()  # told as well, but for the seconds
+    assert header == other_header
+    assert arrays.keys() == others.keys()
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(array, others[name])
+
+
+class TestTheSameModel:
+    """As of the file read whole, to the last bit."""
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz"])
+    def test_mixed_columns(self, both_ways, mixed_rows, name):
+        mixed_rows.to_csv(name, index=False, sep="\t" if ".tsv" in name else ",")
+        told, models = both_ways(name, *ROLES)
+        check_same(told, models)
+        assert told[1]["notes"][0] == "column 'void' has no values and is ignored"
+        assert told[1]["categorical"] == ["colour", "code", "size", "answer", "k", "late"]
+        columns = salsa.load("m.salsa").columns_
+        levels = dict(zip(columns.names, columns.levels, strict=True))
+        assert levels["size"] == ("02", "1", "L")
+        assert levels["answer"] == ("0", "1", "True")
+
+    @pytest.mark.parametrize("group", [23, 100_000])
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_types_of_files(self, both_ways, mixed_rows, suffix, group):
+        """Dictionaries, ordered ones, dictionaries of numbers, truth values; groups within chunks, and over them."""
+        table = mixed_rows.astype({"colour": "category", "flag": "boolean", "count": "Int64", "wide": float})
+        steps = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
+        grade = pd.Series(np.where(np.arange(len(table)) < 300, "high", "low"), dtype=steps)
+        table = table.assign(grade=grade, kind=table["k"].astype("category"), void=np.nan)
+        if suffix == "parquet":
+            table.to_parquet("t.parquet", row_group_size=group)
+        else:
+            table.to_feather("t.feather", chunksize=group)
+        told, models = both_ways(f"t.{suffix}", *ROLES)
+        check_same(told, models)
+        assert told[1]["rows"] == len(table)
+
+    def test_few_rows(self, both_ways):
+        make_table().to_csv("t.csv", index=False)
+        check_same(*both_ways("t.csv", "--rank", "100", values=40))
+
+    def test_some_empty_chunks(self, both_ways):
+        table = make_table(600).assign(c=np.nan, word=None).astype({"word": object})
+        table.loc[590:, "c"], table.loc[300:310, "word"] = 0.5, "x"
+        table.to_csv("t.csv", index=False)
+        check_same(*both_ways("t.csv", values=300))
+
+    def test_real_options(self, call, folder):
+        """Nothing but the option makes it large."""
+        make_table(40_000).to_parquet("t.parquet")
+        assert not is_large("t.parquet", 50_000_000)
+        assert is_large("t.parquet", 6_000_000)
+        models = []
+        for memory in ("50MB", "6MB"):
+            assert call("fit", "t.parquet", *FIT, "--rank", "2", "--memory", memory)[0] == 0
+            models.append(salsa.load("m.salsa"))
+            assert models[-1].memory_limit == memory
+        np.testing.assert_array_equal(models[0].expansion_.coef, models[1].expansion_.coef)
+
+
+WRONG = {
+    "no_such_column": ("a,Y\n" + "1,2\n" * 80, []),
+    "two_roles": ("a,y\n" + "1,2\n" * 80, ["--drop", "y"]),
+    "index": (",a,y\n" + "1,1,2\n" * 80, []),
+    "text_target": ("a,y\n" + "1,2\n" * 70 + "2,x\n" + "1,2\n" * 9, []),
+    "missing_target": ("a,y\n" + "1,2\n" * 70 + "2,\n" * 9 + "1,1\n" * 9, []),
+    "infinite_target": ("a,y\n" + "1,2\n" * 70 + "2,inf\n" * 9, []),
+    "missing_weight": ("a,w,y\n" + "1,1,2\n" * 70 + "2,,1\n" * 9, ["--weights", "w"]),
+    "text_weight": ("a,w,y\n" + "1,1,2\n" * 70 + "2,x,1\n" * 9, ["--weights", "w"]),
+    "infinite_feature": ("a,y\n" + "1,2\n" * 70 + "inf,2\n" * 9, []),
+    "nothing_left": ("a,b,y\n" + ",NA,2\n" * 80, []),
+    "nothing_at_all": ("y\n" + "2\n" * 80, []),
+    "mistake": ("a,y\n" + "1,2\n" * 95 + "x,2\n" * 5, []),
+    "early_mistake": ("a,y\n" + "x,2\n" * 5 + "1,2\n" * 95, []),
+    "dates": ("a,when,y\n" + "".join(f"1,2026-{m}-{d},2\n" for m in range(1, 13) for d in range(1, 29)), []),
+    "identifiers": ("a,who,y\n" + "".join(f"1,n{i % 51},2\n" for i in range(100)), []),
+    "identifiers_of_digits": ("a,who,y\n" + "".join(f"1,{i},2\n" for i in range(80)) + "1,u,2\n" * 20, []),
+    "too_many_values": ("a,y\n" + "1,2\n" * 70 + "1,2,3\n", []),
+    "values_beyond_the_header": ("a,y\n" + "1,2,3\n" * 80, []),
+    "header_alone": ("a,y\n", []),
+}
+
+
+class TestTheSameWords:
+    @pytest.mark.parametrize("case", WRONG)
+    def test_wrong_tables(self, refused, chunked, case):
+        text, options = WRONG[case]
+        Path("t.csv").write_text(text)
+        whole = refused("fit", "t.csv", *FIT, *options)
+        chunked(values=30)
+        assert refused("fit", "t.csv", *FIT, *options) == whole
+
+    def test_rows_are_numbered_through_all_chunks(self, refused, chunked):
+        Path("t.csv").write_text("a,y\n" + "1,2\n" * 70 + "2,x\n")
+        chunked(values=30)
+        assert "t.csv: column 'y' has 'x' in row 71, which is not" in refused("fit", "t.csv", *FIT)
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    @pytest.mark.parametrize("kind", ["dates", "lists", "text target", "missing target"])
+    def test_files_with_types(self, refused, chunked, suffix, kind):
+        table = make_table(90)
+        if kind == "dates":
+            table["b"] = [pd.Timestamp("2026-01-01") if i > 70 else None for i in range(90)]
+        elif kind == "lists":
+            table["b"] = [[1, 2]] * 90
+        elif kind == "text target":
+            table["y"] = [*["1"] * 80, *["x"] * 10]
+        else:
+            table.loc[85:, "y"] = np.nan
+        getattr(table, f"to_{suffix}")(f"t.{suffix}")
+        whole = refused("fit", f"t.{suffix}", *FIT)
+        chunked(values=30)
+        assert refused("fit", f"t.{suffix}", *FIT) == whole
+
+    def test_more_texts_than_are_remembered(self, refused, chunked, call, monkeypatch):
+        who = [f"n{i % 60}" for i in range(400)]
+        make_table(400).assign(who=who).to_csv("t.csv", index=False)
+        chunked(values=300)
+        assert call("fit", "t.csv", *FIT)[0] == 0
+        Path("m.salsa").unlink()
+        monkeypatch.setattr(texts, "MOST_TEXTS", 55)
+        message = "column 'who' has more than 55 different texts in 400 rows, like names or identifiers; --drop 'who'"
+        assert message in refused("fit", "t.csv", *FIT)
+        assert call("fit", "t.csv", *FIT, "--category", "who")[0] == 0
+
+    def test_damaged_files(self, refused, chunked):
+        chunked()
+        Path("t.csv.gz").write_bytes(gzip.compress(make_table(3000).to_csv(index=False).encode())[:-1000])
+        assert "t.csv.gz cannot be read: " in refused("fit", "t.csv.gz", *FIT)
+        for name in ("t.parquet", "t.feather"):
+            Path(name).write_bytes(b"PAR1" + bytes(40) + b"PAR1")
+            assert f"{name} " in refused("fit", name, *FIT)
+        for name in ("absent.csv", "absent.parquet"):
+            assert refused("fit", name, *FIT) == f"salsa: {name}: No such file or directory\n"
+
+
+class TestWhatIsLarge:
+    """Four times the table as numbers is more than the limit."""
+
+    @pytest.mark.parametrize("suffix", ["parquet", "feather"])
+    def test_files_that_tell_their_rows(self, folder, suffix):
+        getattr(make_table(100).assign(word="x"), f"to_{suffix}")(f"t.{suffix}")
+        need = 4 * 8 * 100 * 6
+        assert (is_large(f"t.{suffix}", need - 1), is_large(f"t.{suffix}", need)) == (True, False)
+
+    @pytest.mark.parametrize(("name", "times"), [("t.csv", 4), ("t.tsv", 4), ("t.csv.gz", 16), ("t", 4)])
+    def test_text(self, folder, name, times):
+        make_table(100).to_csv(name)
+        need = times * Path(name).stat().st_size
+        assert (is_large(name, need - 1), is_large(name, need)) == (True, False)
+
+    def test_a_pipe_is_read_once(self, call, folder, chunked):
+        chunked()
+        assert not is_large("-", 0)
+        assert call("fit", "-", *FIT, stdin=Path("train.csv").read_bytes())[0] == 0
+
+    @pytest.mark.parametrize("size", ["much", "4", "4 apples", "-1GB"])
+    def test_wrong_sizes(self, refused, size):
+        assert refused("fit", "train.csv", *FIT, "--memory", size).startswith(f"salsa: --memory {size}: give a size")
+
+    @pytest.mark.parametrize("name", ["train.csv", "-"])
+    def test_too_little_memory_for_the_fit(self, refused, name):
+        stdin = Path("train.csv").read_bytes() if name == "-" else None
+        assert "the limit is 1 kB" in refused("fit", name, *FIT, "--memory", "1kB", stdin=stdin)
+
+
+class TestTypesOfCsv:
+    """What a column is in the whole file, from what pandas takes it for in each chunk."""
+
+    @pytest.mark.parametrize("chunks", [("1", "x"), ("x", ""), ("True", "1"), ("0.5", "True"), ("1", "", "x")])
+    def test_text(self, chunks):
+        assert self.types(chunks) == CsvTypes(["a"], [])
+
+    @pytest.mark.parametrize("chunks", [("1", "2"), ("1", ""), ("1", "2,"), ("True", "False", ""), ("", "")])
+    def test_nothing_to_say(self, chunks):
+        assert self.types(chunks) == CsvTypes([], [])
+
+    @pytest.mark.parametrize("chunks", [("1", "0.5"), ("1.0", "2"), ("0.5,", "1,"), ("inf", "1")])
+    def test_fractions(self, chunks):
+        assert self.types(chunks) == CsvTypes([], ["a"])
+
+    def types(self, chunks):
+        """A comma begins the next row."""
+        tables = [pd.DataFrame({"a": chunk.split(",")}).to_csv(index=False) for chunk in chunks]
+        return csv_types(map(self.read, tables))
+
+    def read(self, text):
+        file = Path("chunk.csv")
+        file.write_text(text.replace('""', ""))
+        return pd.read_csv(file, skip_blank_lines=False)
+
+    @pytest.fixture(autouse=True)
+    def _in_a_folder(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+
+
+class TestReport:
+    def test_a_sample_of_the_rows(self, call, folder, chunked, monkeypatch):
+        table = make_table(500).assign(word=["u", "v"] * 250)
+        table.to_csv("t.csv", index=False)
+        chunked(values=300)
+        monkeypatch.setattr(large, "REPORT_ROWS", 60)
+        code, out, err = call("fit", "t.csv", *FIT, "--report", "r.html")
+        assert (code, err) == (0, "")
+        shown = int(re.search(r"note +the report looks at (\d+) of the 500 rows\n", out)[1])
+        assert 30 < shown <= 60
+        page = Path("r.html").read_text(encoding="utf-8")
+        assert f"This page was given no new rows: all {shown} are in the training table" in page
+        assert "A model of y" in page
+
+    def test_all_rows_where_there_are_few(self, call, folder, chunked):
+        chunked(values=300)
+        code, out, err = call("fit", "train.csv", *FIT, "--report", "r.html")
+        assert (code, err) == (0, "")
+        assert "looks at" not in out
+
+
+class TestOnTheWay:
+    def test_how_far_it_is(self, call, folder, chunked, monkeypatch):
+        said = []
+
+        @contextmanager
+        def watched(text):
+            yield said.append
+
+        for module in (fit, large):
+            monkeypatch.setattr(module, "progress", watched)
+        make_table(400).to_csv("t.csv", index=False)
+        chunked(values=1000)
+        assert call("fit", "t.csv", *FIT, "--report", "r.html")[0] == 0
+        assert said[:3] == [f"Reading t.csv: {rows} rows" for rows in (17, 217, 400)]
+        assert said[3:6] == [f"Checking t.csv: {rows} rows" for rows in (17, 217, 400)]
+        assert said[6:9] == [f"Fitting 400 rows, 4 features: read {rows}" for rows in (17, 217, 400)]
+        assert said[-3:] == said[:3]
+
+    @pytest.mark.parametrize("chunk", [3, 40, 60])
+    def test_interrupted(self, call, folder, chunked, monkeypatch, chunk):
+        """While it looks at the columns, checks them, and fits: nothing is left."""
+        make_table(400).to_csv("t.csv", index=False)
+        chunked(values=100)
+        before, read, count = contents(folder), reading.read_chunks, 0
+
+        def interrupting(*arguments):
+            nonlocal count
+            for piece in read(*arguments):
+                yield piece
+                count += 1
+                if count == chunk:
+                    raise KeyboardInterrupt
+
+        monkeypatch.setattr(reading, "read_chunks", interrupting)
+        assert call("fit", "t.csv", *FIT, "--rank", "5") == (130, "", "salsa: interrupted\n")
+        assert count == chunk
+        assert contents(folder) == before
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/statm").exists(), reason="the system does not tell the address space like this"
+)
+def test_more_rows_than_memory(folder):
+    """Under a limit of the address space that reading the table whole exceeds."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.random((20_000, 10)).round(2)).add_prefix("x").assign(kind=rng.choice(list("uvw"), 20_000))
+    table["y"] = (np.sin(3 * table["x0"]) + table["x1"] + (table["kind"] == "u")).round(3)
+    head, *lines = table.to_csv(index=False).splitlines(keepends=True)
+    Path("small.csv").write_text(head + "".join(lines[:4000]))
+    Path("large.csv").write_text(head + 35 * "".join(lines))  # 700 000 rows, 40 MB
+    program = textwrap.dedent("""
+        import resource, sys
+        from salsa.cli import main
+
+        def fit(data, memory):
+            options = "--relevance equal --order 1 --alpha 0.1 --rank 30 --jobs 1 --target y"
+            sys.argv = ["salsa", "fit", data, *options.split(), "--out", "m.salsa", "--memory", memory]
+            try:
+                main()
+            except SystemExit as end:
+                return end.code or 0
+
+        assert fit("small.csv", "100MB") == 0  # libraries load what they need
+        limit = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + 190_000_000
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        assert fit("large.csv", "100GB") == 2
+        assert fit("large.csv", "150MB") == 0
+    """)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
+    assert re.search(r"salsa: .*(memory|allocate).*\n", done.stderr)
+    assert re.search(r"rows +700000\n", done.stdout)
+    error = salsa.load("m.salsa").predict(table.drop(columns="y")) - table["y"]
+    assert np.std(error) < 0.1 * np.std(table["y"])

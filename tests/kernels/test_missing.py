@@ -1,0 +1,193 @@
+"""Missing values: the mean embedding of a feature's distribution, in the kernel, its gradient and the regressor."""
+
+from dataclasses import replace
+
+import naive
+import numpy as np
+import pytest
+from conftest import additive_truth
+
+from salsa import AdditiveKernel, SalsaRegressor, _core
+from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.marginals import distribution_of
+from salsa.learning import Problem, Structure
+from salsa.learning.learn import Posterior
+
+
+def with_holes(X, share, seed=0):
+    holes = np.random.default_rng([seed, 7]).uniform(size=X.shape) < share
+    return np.where(holes, np.nan, X)
+
+
+def kernel_with_holes(base="gaussian", n=13, D=4, share=0.4):
+    rng = np.random.default_rng(1)
+    X = np.round(rng.normal(size=(n, D)), 1 if base != "equality" else 0)
+    X = with_holes(X, share)
+    distributions = tuple(distribution_of(X[:, j], rng.uniform(1, 2, n), None) for j in range(D))
+    bandwidth, relevance = rng.uniform(0.5, 2, D), rng.uniform(0.5, 2, D)
+    return AdditiveKernel(bandwidth, relevance, np.array([0.3, 1.0, 0.5, 0.2]), base, distributions), X
+
+
+def naive_with_means(kernel, X, Z):
+    """Every base kernel written out: the mean over the distribution on the side that is missing, 1 if both are."""
+    K = np.empty((kernel.n_features, len(X), len(Z)))
+    for j, (points, weights) in enumerate(kernel.distributions):
+        one = {"relevance": [1.0], "order_weights": [0.0, 1.0], "base": kernel.bases[j]}
+        for i, x in enumerate(X[:, j]):
+            for c, z in enumerate(Z[:, j]):
+                xs, ws = (points, weights) if np.isnan(x) else ([x], [1.0])
+                zs, vs = (points, weights) if np.isnan(z) else ([z], [1.0])
+                pairs = naive.additive_kernel(np.c_[xs], np.c_[zs], [kernel.bandwidth[j]], **one)
+                K[j, i, c] = 1.0 if np.isnan(x) and np.isnan(z) else np.asarray(ws) @ pairs @ np.asarray(vs)
+    e = [naive.elementary_symmetric(kernel.relevance[:, None, None] * K, m) for m in range(kernel.order + 1)]
+    return np.tensordot(kernel.order_weights * kernel.normaliser, np.array(e), axes=1)
+
+
+class TestKernel:
+    @pytest.mark.parametrize("base", BASE_KERNELS)
+    def test_block_is_the_mean_over_the_distribution(self, base):
+        kernel, X = kernel_with_holes(base)
+        expected = naive_with_means(kernel, X, X)
+        np.testing.assert_allclose(kernel(X), expected, rtol=1e-13)
+        np.testing.assert_allclose(kernel(X, X[:5]), expected[:, :5], rtol=1e-13)
+        np.testing.assert_allclose(kernel.diagonal(X), expected.diagonal(), rtol=1e-13)
+        np.testing.assert_array_equal(kernel(X), kernel(X).T)
+        np.testing.assert_allclose(kernel.product(X, X, np.eye(len(X))), expected, rtol=1e-13)
+        together = np.tensordot(kernel.order_weights, kernel.orders(X), axes=1)
+        np.testing.assert_allclose(together, expected, rtol=1e-13)
+
+    @pytest.mark.parametrize("simd", _core.simd_levels())
+    def test_every_instruction_set_agrees(self, simd):
+        kernel, X = kernel_with_holes("matern52", n=70)
+        rows, _, missing = kernel._columns(np.arange(4), X, None)
+        arguments = kernel._arguments(kernel.order_weights * kernel.normaliser)
+        np.testing.assert_allclose(_core.block(rows, None, *arguments, 1, simd, missing), kernel(X, X), rtol=1e-13)
+        x = np.linspace(-2, 2, 9)
+        mean = _core.embed(x, *kernel.distributions[0], 3, 0.7, simd)
+        np.testing.assert_allclose(mean, _core.embed(x, *kernel.distributions[0], 3, 0.7), rtol=1e-13)
+
+    @pytest.mark.parametrize("base", BASE_KERNELS)
+    def test_positive_definite(self, base):
+        kernel, X = kernel_with_holes(base, n=60, share=0.5)
+        K = kernel(X)
+        assert np.linalg.eigvalsh(K)[0] > -1e-12 * np.trace(K)
+
+    @pytest.mark.parametrize("base", BASE_KERNELS)
+    def test_gradient_agrees_with_finite_differences(self, base):
+        kernel, X = kernel_with_holes(base)
+        G = np.random.default_rng(2).normal(size=(len(X), len(X)))
+        gradient = kernel.gradient(X, G)
+        for name in ("relevance", "bandwidth", "order_weights"):
+            at = getattr(kernel, name)
+            numeric = naive.finite_difference(
+                lambda v, name=name: np.sum(G * replace(kernel, **{name: v})(X)), at, 1e-4
+            )
+            np.testing.assert_allclose(getattr(gradient, name), numeric, rtol=1e-6, atol=1e-7)
+
+    def test_nothing_missing_is_the_plain_kernel_bit_for_bit(self):
+        kernel, _ = kernel_with_holes()
+        X = np.random.default_rng(0).normal(size=(40, 4))
+        plain = replace(kernel, distributions=None)
+        np.testing.assert_array_equal(kernel(X), plain(X))
+        np.testing.assert_array_equal(kernel.diagonal(X), plain.diagonal(X))
+
+    def test_refused_without_distributions(self):
+        kernel, X = kernel_with_holes()
+        with pytest.raises(ValueError, match="NaN"):
+            replace(kernel, distributions=None)(X)
+
+    def test_features_of_no_relevance_may_be_missing(self):
+        kernel, X = kernel_with_holes()
+        kernel = replace(kernel, relevance=np.array([1.0, 0.0, 2.0, 0.0]))
+        np.testing.assert_allclose(kernel(X, X), naive_with_means(kernel, X, X), rtol=1e-13)
+
+
+class TestDistribution:
+    def test_distinct_values_with_their_shares(self):
+        points, weights = distribution_of(np.array([2.0, np.nan, 1.0, 2.0]), np.array([1.0, 5.0, 1.0, 2.0]))
+        assert points.tolist() == [1.0, 2.0]
+        assert weights.tolist() == [0.25, 0.75]
+
+    def test_many_values_keep_mean_and_nearly_their_spread(self):
+        x = np.random.default_rng(0).normal(3, 2, 5000)
+        points, weights = distribution_of(x, np.ones(5000))
+        assert len(points) == 128
+        assert weights @ points == pytest.approx(x.mean(), rel=1e-12)
+        assert weights @ (points - 3) ** 2 == pytest.approx(4, rel=0.05)
+
+    def test_bandwidths_of_observed_values(self):
+        X = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
+        h = rule_of_thumb_bandwidth(X, 1.0)
+        assert h[0] == pytest.approx(np.std([1, 3, 2], ddof=1) * 4**-0.2)
+        assert h[1] == np.inf
+
+
+class TestLearning:
+    @pytest.mark.parametrize("base", ["matern52", "equality"])
+    def test_gradient_of_the_posterior(self, base):
+        kernel, X = kernel_with_holes(base, n=25)
+        Y = np.random.default_rng(0).normal(size=(25, 1))
+        problem = Problem(X, Y, None, (base,) * 4, kernel.distributions)
+        posterior = Posterior(problem, Structure(1, 3))
+        theta = posterior.start() + 0.1
+        numeric = naive.finite_difference(lambda t: posterior(t)[0], theta, 1e-3)
+        gradient = posterior(theta)[1]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
+
+
+class TestRegressor:
+    @pytest.fixture
+    def data(self):
+        X, y = additive_truth(n=200)
+        return with_holes(X, 0.15), y
+
+    def test_predicts_better_than_from_means(self):
+        """On features that know of each other, as those of real tables do."""
+        rng = np.random.default_rng(0)
+        common = rng.normal(size=(700, 1))
+        full = common + 0.5 * rng.normal(size=(700, 5))
+        target = np.sin(full[:, 0]) + full[:, 1] + 0.5 * full[:, 2] ** 2 + 0.1 * rng.normal(size=700)
+        X, holes = with_holes(full[:200], 0.2), with_holes(full[200:], 0.2, 1)
+        y, y_test = target[:200], target[200:]
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        means = np.nanmean(X, axis=0)
+        imputed = SalsaRegressor(random_state=0).fit(np.where(np.isnan(X), means, X), y)
+        ours = np.mean((model.predict(holes) - y_test) ** 2)
+        theirs = np.mean((imputed.predict(np.where(np.isnan(holes), means, holes)) - y_test) ** 2)
+        assert ours < theirs
+
+    def test_missing_only_at_prediction(self):
+        X, y = additive_truth(n=150)
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        one = X[:1].copy()
+        one[0, 0] = np.nan
+        distribution = model.expansion_.kernel.distributions[0]
+        rows = np.repeat(one, len(distribution.points), axis=0)
+        rows[:, 0] = distribution.points
+        np.testing.assert_allclose(model.predict(one), distribution.weights @ model.predict(rows), rtol=1e-10)
+
+    def test_a_row_of_nothing_and_a_column_of_nothing(self, data):
+        X, y = data
+        X = np.column_stack([X, np.full(len(X), np.nan)])
+        X[3] = np.nan
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        assert model.relevance_[-1] == 0 or np.isinf(model.bandwidth_[-1])
+        assert np.isfinite(model.predict(np.full((1, X.shape[1]), np.nan))).all()
+
+    @pytest.mark.parametrize("relevance", ["learned", "equal"])
+    def test_weights_are_repeated_rows(self, data, relevance):
+        X, y = data
+        weight = np.random.default_rng(0).integers(0, 3, len(y))
+        model = SalsaRegressor(relevance=relevance, random_state=0)
+        weighted = model.fit(X, y, sample_weight=weight).predict(X)
+        repeated = np.repeat(np.arange(len(y)), weight)
+        np.testing.assert_array_equal(weighted, model.fit(X[repeated], y[repeated]).predict(X))
+
+    def test_saved_and_loaded(self, data, tmp_path):
+        from salsa import load
+
+        X, y = data
+        model = SalsaRegressor(relevance="equal", order=2).fit(X, y)
+        model.save(tmp_path / "model.salsa")
+        np.testing.assert_array_equal(load(tmp_path / "model.salsa").predict(X), model.predict(X))

@@ -1,0 +1,185 @@
+"""The race between learned and equal relevances."""
+
+import numpy as np
+import pytest
+from conftest import additive_truth, needs_data
+
+from salsa import SalsaRegressor
+from salsa.data.splits import Splits
+from salsa.learning import Problem, Structure
+from salsa.selection.race import race_structures
+
+
+def problem_of(n, seed=0):
+    X, y = additive_truth(n=n, seed=seed)
+    return Problem(X, y[:, None], None, ("gaussian",) * 6)
+
+
+def splits_of(problem, seed=0):
+    return Splits(5, np.random.RandomState(seed), np.ones(len(problem.X), dtype=bool))
+
+
+class TestSampling:
+    @pytest.mark.parametrize("n", [10, 11, 500])
+    def test_halves_are_halves_of_every_part_of_the_target(self, n):
+        problem = problem_of(n)
+        half = splits_of(problem).halves(problem)
+        ordered = half[np.argsort(problem.Y[:, 0])]
+        assert abs(half.sum() - n / 2) <= 0.5
+        assert all(ordered[i] + ordered[i + 1] == 1 for i in range(0, n - 1, 2))
+
+    def test_rows_cover_the_range_of_the_target(self):
+        problem = problem_of(1000)
+        rows = splits_of(problem).sample(problem, 100)
+        assert len(np.unique(rows)) == 100
+        rank = np.argsort(np.argsort(problem.Y[:, 0]))
+        np.testing.assert_array_equal(np.sort(rank[rows] // 10), np.arange(100))
+
+    def test_every_row_is_as_likely_as_any_other(self):
+        """Whatever the number of rows: a sample with more of the high targets would judge kernels by another table."""
+        problem = problem_of(100)
+        rank, counts = np.argsort(np.argsort(problem.Y[:, 0])), np.zeros(100)
+        for seed in range(400):
+            counts[rank[splits_of(problem, seed).sample(problem, 80)]] += 1
+        assert np.abs(counts.reshape(10, 10).mean(axis=1) / 400 - 0.8).max() < 0.01
+        assert np.abs(counts / 400 - 0.8).max() < 0.1
+
+    def test_all_rows_where_they_are_few(self):
+        problem = problem_of(20)
+        np.testing.assert_array_equal(splits_of(problem).sample(problem, 100), np.arange(20))
+
+    def test_structures_fit_the_number_of_features(self):
+        assert race_structures(20, True) == [(1, 2), (1, 1), (1, 3), (1, 12), (20, 20)]
+        assert race_structures(2, True) == [(1, 2), (1, 1), (2, 2)]
+        assert race_structures(1, True) == [(1, 1)]
+        assert race_structures(1100, True) == [(1, 2), (1, 1), (1, 3), (1, 12)]
+        assert race_structures(9, False) == [(2, 2), (1, 1), (3, 3), (4, 4), (9, 9)]
+        assert all(isinstance(structure, Structure) for structure in race_structures(5, False))
+
+
+class TestRegressor:
+    def test_irrelevant_features_are_removed_and_the_error_falls(self):
+        X, y = additive_truth(n=200, D=20)
+        X_test, y_test = additive_truth(n=500, D=20, seed=1)
+        learned = SalsaRegressor(random_state=0).fit(X, y)
+        equal = SalsaRegressor(relevance="equal", random_state=0).fit(X, y)
+        assert set(np.flatnonzero(learned.relevance_)) == {0, 1, 2}
+        assert 1 - learned.score(X_test, y_test) < 0.3 * (1 - equal.score(X_test, y_test))
+
+    def test_the_race_is_on_record(self, data):
+        model = SalsaRegressor(random_state=0).fit(*data)
+        race = model.search_.race
+        matern = "learned matern52"
+        assert list(race["kernel"])[:6] == ["equal gaussian", *[matern] * 4, f"{matern} product"]
+        assert [name.split()[1] for name in race["kernel"][6:8]] == ["gaussian", "matern32"]
+        assert 1 <= sum(race["kernel"].str.startswith("pruned")) <= 3
+        assert list(race["won"]).count(True) == 1
+        assert race.loc[race["won"], "error"].item() < race["error"][0]
+        assert (race["standard_error"] > 0).all()
+
+    def test_pure_noise_keeps_equal_relevances_and_predicts_the_mean(self):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
+        predictions = SalsaRegressor(random_state=0).fit(X, y).predict(rng.normal(size=(500, 10)))
+        assert predictions.std() < 0.3
+
+    def test_few_rows_are_not_learned_from(self):
+        model = SalsaRegressor(random_state=0).fit(*additive_truth(n=60))
+        assert "fewer than 80 rows" in model.search_.notes[-1]
+        np.testing.assert_array_equal(model.relevance_, 1.0)
+
+    def test_a_thousand_features_and_more(self):
+        """From D = 1030 on the product of all features has no float64 for its neighbours' number of terms."""
+        X = np.random.default_rng(0).normal(size=(80, 1100))
+        model = SalsaRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
+        assert np.isfinite(model.predict(X)).all()
+        assert set(model.search_.race["order"]) == {1, 2, 3, 12}  # no product of a thousand
+
+    def test_columns_that_do_not_vary_are_named_as_the_reason(self):
+        model = SalsaRegressor(random_state=0).fit(np.ones((100, 3)), np.arange(100.0))
+        assert "no column varies" in model.search_.notes[-1]
+
+    def test_a_constant_output_takes_no_part_in_the_race(self):
+        """0.3 has a computed variance of 1e-33; scaled to one it would be noise that every kernel is judged by."""
+        X, y = additive_truth(n=100)
+        races = [
+            SalsaRegressor(random_state=0).fit(X, np.column_stack([y, np.full(100, value)])).search_.race["error"]
+            for value in (0.0, 0.3)
+        ]
+        np.testing.assert_allclose(*races, rtol=1e-6)
+
+    def test_a_product_of_all_features_is_found(self):
+        """A truth of full order in few features, where low orders fail."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 5))
+        y = np.prod(1.2 + np.sin(2 * X), axis=1)
+        model = SalsaRegressor(random_state=0).fit(X[:300], y[:300])
+        assert model.order_ >= 4
+        assert model.score(X[300:], y[300:]) > 0.99
+
+    def test_a_given_order_is_respected(self, data):
+        assert SalsaRegressor(order=1, random_state=0).fit(*data).order_ == 1
+        assert SalsaRegressor(order=[1, 2], random_state=0).fit(*data).order_ == 2
+        exact = SalsaRegressor(order=2, interactions="exact", random_state=0).fit(*data)
+        np.testing.assert_array_equal(exact.expansion_.kernel.order_weights[:2], 0)
+
+    def test_given_bandwidths_are_respected(self, data):
+        model = SalsaRegressor(bandwidth=3.0, random_state=0).fit(*data)
+        expected = 3.0 * data[0].std(axis=0, ddof=1) * 150**-0.2
+        np.testing.assert_allclose(model.bandwidth_, expected)
+
+    def test_order_and_alpha_given(self, data):
+        model = SalsaRegressor(order=2, alpha=0.01, random_state=0).fit(*data)
+        assert (model.order_, model.alpha_) == (2, 0.01)
+        assert list(model.search_.race["kernel"])[:4] == [
+            "equal gaussian",
+            "learned matern52",
+            "learned gaussian",
+            "learned matern32",
+        ]
+
+    def test_a_given_base_kernel_is_respected(self, data):
+        model = SalsaRegressor(order=2, kernel="matern32", random_state=0).fit(*data)
+        assert set(model.search_.race["kernel"]) == {"equal matern32", "learned matern32", "pruned matern32"}
+        assert set(model.expansion_.kernel.base) == {"matern32"}
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_the_base_kernel_is_the_winners(self, seed):
+        model = SalsaRegressor(random_state=seed).fit(*additive_truth(seed=seed))
+        race = model.search_.race
+        winner = race.loc[race["won"], "kernel"].item()
+        assert {winner.split()[1]} == set(model.expansion_.kernel.bases)
+
+    def test_rough_functions_get_rough_kernels(self):
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (400, 3))
+        steps = np.floor(3 * X[:, 0]) + np.floor(2 * X[:, 1])
+        race = SalsaRegressor(random_state=0).fit(X, steps).search_.race
+        assert race.loc[race["won"], "kernel"].item().split()[1] == "laplace"
+
+    def test_same_seed_same_bits_whatever_the_threads(self):
+        X, y = additive_truth(n=300, D=12)
+        models = [SalsaRegressor(random_state=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
+        np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+    def test_many_outputs_and_categories(self):
+        rng = np.random.default_rng(0)
+        code = rng.integers(0, 5, 200)
+        X = np.column_stack([code, rng.uniform(size=(200, 3))])
+        y = np.array([5.0, -3, 0, 4, -5])[code] + np.sin(5 * X[:, 1])
+        model = SalsaRegressor(categorical_features=[0], random_state=0).fit(X, np.column_stack([y, X[:, 1]]))
+        assert (model.relevance_[:2] > 0).all()
+        np.testing.assert_allclose(model.predict(X)[:, 0], y, atol=0.2)
+
+    @needs_data
+    @pytest.mark.filterwarnings("ignore:.* far outside the range")
+    @pytest.mark.parametrize(
+        ("name", "limit"),
+        [("housing", 1.05 * 0.343), ("forestfires", 0.25), ("insulin", 1.05 * 1.038), ("speech", 0.0165)],
+    )
+    def test_never_worse_than_the_paper(self, name, limit):
+        from salsa.paper import load_dataset
+
+        data = load_dataset(name)
+        model = SalsaRegressor(random_state=0).fit(data.X_train, data.y_train)
+        assert np.mean((model.predict(data.X_test) - data.y_test) ** 2) < limit

@@ -1,0 +1,359 @@
+"""Low-rank ridge regression: its features, its sums over rows, and the exact model at full rank."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from conftest import additive_truth, examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import salsa
+from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa.solvers.anchors import choose_anchors
+from salsa.solvers.pcg import solve_pcg
+from salsa.solvers.ridge import solve_once
+from salsa.solvers.sums import HeldOutSums, RidgePath, Sums
+
+
+def problem(n=60, q=2, seed=0):
+    X, y = additive_truth(n=n, seed=seed)
+    kernel = AdditiveKernel(np.full(6, 1.0), np.ones(6), np.array([0.0, 1.0, 1.0]), "matern52")
+    return kernel, X, np.column_stack([y, X[:, 0] ** 2])[:, :q]
+
+
+def anchors_of(kernel, X, rank, tolerance=0.0, seed=0):
+    return choose_anchors(kernel, X, rank, tolerance, np.random.RandomState(seed))
+
+
+class TestAnchors:
+    def test_features_give_the_kernel_wherever_there_is_an_anchor(self):
+        kernel, X, _ = problem()
+        anchors = anchors_of(kernel, X, 20)
+        assert anchors.points.shape == (20, 6)
+        F, at_anchors = anchors.features(X), anchors.features(anchors.points)
+        np.testing.assert_allclose(at_anchors @ F.T, kernel(anchors.points, X), atol=1e-10)
+
+    def test_what_is_left_of_the_trace(self):
+        kernel, X, _ = problem(n=200)
+        shares = []
+        for rank in (10, 40, 120):
+            anchors = anchors_of(kernel, X, rank)
+            left = 1 - np.sum(anchors.features(X) ** 2) / kernel.diagonal(X).sum()
+            assert anchors.left == pytest.approx(left, abs=1e-9)
+            shares.append(left)
+        assert shares == sorted(shares, reverse=True)
+        best = np.linalg.eigvalsh(kernel(X))[::-1]
+        assert shares[1] < 4 * best[40:].sum() / best.sum()
+
+    def test_tolerance_and_repeated_rows_end_the_choice(self):
+        kernel, X, _ = problem(n=30)
+        anchors = anchors_of(kernel, np.tile(X, (4, 1)), 100)
+        assert len(np.unique(anchors.points, axis=0)) == len(anchors.points) == 30
+        assert len(anchors_of(kernel, X, 30, tolerance=0.3).points) < 30
+
+    def test_there_is_always_one(self):
+        _, X, y = problem(n=30, q=1)
+        vanishing = AdditiveKernel(np.ones(6), np.zeros(6), np.array([0.0, 1.0]))
+        assert len(anchors_of(vanishing, X, 10).points) == 1
+        model = SalsaRegressor(order=1, alpha=1.0, relevance=np.zeros(6), rank=10).fit(X, y[:, 0])
+        np.testing.assert_allclose(model.predict(X), y.mean())
+        assert len(anchors_of(problem()[0], X, 10, tolerance=5.0).points) >= 1
+
+    def test_the_seed_decides(self):
+        kernel, X, _ = problem(n=200)
+        first, same, other = (anchors_of(kernel, X, 30, seed=seed).points for seed in (0, 0, 1))
+        np.testing.assert_array_equal(first, same)
+        assert not np.array_equal(first, other)
+
+
+class TestSums:
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_full_rank_is_the_exact_fit(self, weighted):
+        kernel, X, Y = problem()
+        w = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
+        anchors = anchors_of(kernel, X, len(X))
+        path = RidgePath(Sums.of(anchors.features(X), Y, w))
+        coef, offset, _ = solve_once(kernel(X), Y, 0.1, w)
+        new = additive_truth(n=20, seed=5)[0]
+        found = anchors.expansion(*path.solution(0.1)).predict(new)
+        np.testing.assert_allclose(found, offset + kernel(new, X) @ coef, atol=1e-7)
+
+    @settings(max_examples=examples(20))
+    @given(st.integers(0, 99), st.floats(1e-3, 1e3))
+    def test_held_out_error_is_that_of_a_refit(self, seed, alpha):
+        rng = np.random.default_rng(seed)
+        F, Y, w, fold = (
+            rng.normal(size=(40, 5)),
+            rng.normal(size=(40, 2)) + 3,
+            rng.uniform(0.5, 2, 40),
+            rng.random(40) < 0.3,
+        )
+        parts = [Sums.of(F[rows], Y[rows], w[rows]) for rows in (~fold, fold)]
+        total = parts[0] + parts[1]
+        theta, offset = RidgePath(parts[0]).solution(alpha)
+        expected = w[fold] @ (Y[fold] - offset - F[fold] @ theta) ** 2
+        np.testing.assert_allclose(HeldOutSums(total - parts[1], parts[1]).squared_error(alpha), expected, rtol=1e-9)
+
+    def test_weights_are_repeated_rows(self):
+        rng = np.random.default_rng(0)
+        F, Y, w = rng.normal(size=(20, 4)), rng.normal(size=(20, 1)), rng.integers(1, 4, 20)
+        rows = np.repeat(np.arange(20), w)
+        for one, other in zip(
+            RidgePath(Sums.of(F, Y, w.astype(float))).solution(0.3),
+            RidgePath(Sums.of(F[rows], Y[rows], np.ones(len(rows)))).solution(0.3),
+            strict=True,
+        ):
+            np.testing.assert_allclose(one, other, rtol=1e-10)
+
+    def test_ridge_by_its_definition(self):
+        rng = np.random.default_rng(0)
+        F, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
+        path = RidgePath(Sums.of(F, Y, np.ones(30)))
+        C, c = F - F.mean(axis=0), Y - Y.mean(axis=0)
+        theta, offset = path.solution(0.7)
+        np.testing.assert_allclose(theta, np.linalg.solve(C.T @ C + 0.7 * np.eye(4), C.T @ c), rtol=1e-10)
+        np.testing.assert_allclose(offset, Y.mean(axis=0) - F.mean(axis=0) @ theta, rtol=1e-10)
+        smoother = C @ np.linalg.solve(C.T @ C + 0.7 * np.eye(4), C.T)
+        assert path.degrees_of_freedom(0.7) == pytest.approx(1 + np.trace(smoother))
+
+
+def simulated(n, seed=0, D=8):
+    """Order 2, five of eight features, noise of sd 0.3."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, D))
+    truth = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] ** 2 + X[:, 4]
+    return X, truth + rng.normal(scale=0.3, size=n), truth
+
+
+def fitted(X, y, weight=None, **options):
+    parameters = {"order": 2, "alpha": 0.1, "relevance": "equal", "rank": 60, "random_state": 0, **options}
+    return SalsaRegressor(**parameters).fit(X, y, weight)
+
+
+class TestConjugateGradients:
+    @pytest.mark.parametrize("weighted", [False, True])
+    def test_equal_to_the_exact_fit(self, weighted):
+        X, y, _ = simulated(300)
+        weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
+        new = simulated(50, seed=1)[0]
+        Y = np.column_stack([y, y**2])
+        pcg, exact = fitted(X, Y, weight, solver="pcg"), fitted(X, Y, weight, rank=None, solver="exact")
+        np.testing.assert_allclose(pcg.predict(new), exact.predict(new), atol=1e-6)
+        assert any("conjugate gradients: " in note for note in pcg.search_.notes)
+
+    def test_a_better_factor_needs_fewer_iterations(self):
+        kernel, X, Y = problem(n=200)
+        iterations = [
+            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, np.ones(200)).iterations for rank in (5, 50, 190)
+        ]
+        assert iterations[0] > iterations[1] > iterations[2]
+
+    def test_a_target_of_zeros(self):
+        kernel, X, _ = problem()
+        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, np.ones(60))
+        assert (np.abs(solved.coef) < 1e-12).all()
+
+
+class TestRegressor:
+    def test_a_high_rank_is_the_exact_model(self, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        X, y, _ = simulated(300)
+        new = simulated(50, seed=1)[0]
+        lowrank, exact = fitted(X, y, rank=250), fitted(X, y, rank=None)
+        assert len(lowrank.expansion_.anchors) == 250
+        np.testing.assert_allclose(lowrank.predict(new), exact.predict(new), atol=1e-4)
+        sd = exact.predict(new, return_std=True)[1]
+        np.testing.assert_allclose(lowrank.predict(new, return_std=True)[1], sd, rtol=1e-3)
+
+    def test_a_rank_of_all_rows_is_the_exact_solver(self):
+        X, y, _ = simulated(100)
+        np.testing.assert_array_equal(fitted(X, y, rank=100).predict(X), fitted(X, y, rank=None).predict(X))
+
+    def test_alpha_has_the_least_error_of_refits(self):
+        X, y, _ = simulated(400)
+        splits = list(KFold(4, shuffle=True, random_state=0).split(X))
+        model = fitted(X, y, alpha=[0.01, 0.1, 1.0], cv=splits, rank=60)
+        path = model.search_.results[0].path
+        kernel, points = model.expansion_.kernel, model.expansion_.anchors
+        L = np.linalg.cholesky(kernel(points))
+        F = np.linalg.solve(L, kernel(points, X)).T
+        for alpha, error in zip(path.alphas, path.errors, strict=True):
+            losses = np.empty(400)
+            for train, test in splits:
+                C, c = F[train] - F[train].mean(axis=0), y[train] - y[train].mean()
+                theta = np.linalg.solve(C.T @ C + alpha * np.eye(60), C.T @ c)
+                losses[test] = y[test] - y[train].mean() - (F[test] - F[train].mean(axis=0)) @ theta
+            assert error == pytest.approx(np.mean(losses**2) / y.var(), rel=1e-6)
+        assert model.alpha_ == path.alphas[np.argmin(path.errors)]
+
+    def test_groups_of_rows_and_other_splits(self):
+        X, y, _ = simulated(200)
+        groups = np.arange(200) % 10
+        assert np.isfinite(fitted(X, y, cv=list(GroupKFold(5).split(X, y, groups))).predict(X)).all()
+        with pytest.raises(ValueError, match="every row exactly once"):
+            fitted(X, y, cv=[(np.arange(100), np.arange(100, 150))])
+
+    def test_intervals_hold_new_observations(self):
+        X, y, _ = simulated(2000)
+        new, target, truth = simulated(4000, seed=1)
+        model = fitted(X, y, alpha="auto", rank=800)
+        for coverage in (0.5, 0.9, 0.99):
+            ends = model.predict_interval(new, coverage)
+            inside = (ends[:, 0] <= target) & (target <= ends[:, 1])
+            assert np.mean(inside) == pytest.approx(coverage, abs=0.03)
+        prediction, sd = model.predict(new, return_std=True)
+        assert 0.5 < np.std((prediction - truth) / sd) < 2
+
+    def test_cv_plus_by_its_definition(self, monkeypatch):
+        """Intervals from the residuals of every row and the fits without its fold, but for the width of a class."""
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        X, y, _ = simulated(120)
+        splits = list(KFold(4, shuffle=True, random_state=0).split(X))
+        model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
+        assert not model._fitted.uncertainty.cvplus.scaled[0]
+        kernel, residual, predictions = model.expansion_.kernel, np.empty(120), np.empty((120, 20))
+        for train, test in splits:
+            coef, offset, _ = solve_once(kernel(X[train]), y[train, None], 0.1)
+            residual[test] = np.abs(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
+            predictions[test] = offset + kernel(new, X[train]) @ coef[:, 0]
+        upper = np.sort(predictions + residual[:, None], axis=0)[int(np.ceil(0.9 * 121)) - 1]
+        lower = np.sort(predictions - residual[:, None], axis=0)[int(np.floor(0.1 * 121)) - 1]
+        np.testing.assert_allclose(model.predict_interval(new, 0.9), np.column_stack([lower, upper]), atol=0.01)
+
+    def test_residuals_of_some_rows_speak_for_all(self, monkeypatch):
+        X, y, _ = simulated(2000)
+        new, every = simulated(4000, seed=1)[0], fitted(X, y, rank=800)
+        monkeypatch.setattr("salsa.solvers.lowrank.SCORE_ROWS", 500)
+        some = fitted(X, y, rank=800)
+        assert some._fitted.uncertainty.cvplus.below[0, :, -1].sum() == pytest.approx(2000)
+        width = [np.diff(model.predict_interval(new, 0.9)).mean() for model in (every, some)]
+        assert width[1] == pytest.approx(width[0], rel=0.1)
+
+    def test_leave_one_out_is_the_fit_without_the_row(self):
+        X, y, _ = simulated(150)
+        weight = 1.0 + np.arange(150) % 3
+        model = fitted(X, 100 * y, weight, rank=40)
+        kernel, points, alpha = model.expansion_.kernel, model.expansion_.anchors, model.alpha_
+        F = np.linalg.solve(np.linalg.cholesky(kernel(points)), kernel(points, X)).T
+        found = model.leave_one_out(X, 100 * y, weight)
+        for row in (0, 7, 149):
+            keep = np.arange(150) != row
+            w, C = weight[keep], F[keep] - np.average(F[keep], axis=0, weights=weight[keep])
+            level = np.average(y[keep], weights=w)
+            A = (C.T * w) @ C + alpha * np.eye(len(points))
+            theta, phi = (
+                np.linalg.solve(A, C.T @ (w * (y[keep] - level))),
+                F[row] - np.average(F[keep], axis=0, weights=w),
+            )
+            assert found.prediction[row, 0] == pytest.approx(100 * (level + phi @ theta), rel=1e-6)
+            t = kernel.diagonal(X[row : row + 1])[0] - F[row] @ F[row]
+            t += alpha * (phi @ np.linalg.solve(A, phi) + 1 / w.sum() + 1 / weight[row])
+            amplitude = model._fitted.uncertainty.cvplus.amplitude[0] * model._fitted.uncertainty.unit[0] ** 2
+            assert found.sd[row, 0] == pytest.approx(np.sqrt(amplitude * t), rel=1e-6)
+        np.testing.assert_allclose(found.target[:, 0], 100 * y)
+
+    def test_too_few_rows_for_the_coverage(self):
+        X, y, _ = simulated(20)
+        model = fitted(X, y, rank=10)
+        with pytest.warns(UserWarning, match="too few training rows for intervals of coverage 0.99"):
+            assert np.isinf(model.predict_interval(X, 0.99)).all()
+
+    def test_weights_are_repeated_rows(self, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        X, y, _ = simulated(200)
+        weight = np.arange(200) % 3 + 1
+        rows = np.repeat(np.arange(200), weight)
+        one, other = fitted(X, y, weight, rank=190), fitted(X[rows], y[rows], rank=190)
+        np.testing.assert_allclose(one.predict(X), other.predict(X), atol=2e-3)  # other anchors
+
+    def test_the_same_bits_for_any_number_of_threads(self):
+        X, y, _ = simulated(5000)
+        one, two = (fitted(X, y, rank=100, n_jobs=jobs) for jobs in (1, 2))
+        np.testing.assert_array_equal(one.predict(X[:50]), two.predict(X[:50]))
+        np.testing.assert_array_equal(one.predict_interval(X[:50]), two.predict_interval(X[:50]))
+
+    def test_many_rows_are_low_rank_by_default(self):
+        X, y, _ = simulated(3500)
+        model = SalsaRegressor(order=2, relevance="equal", random_state=0).fit(X, y)
+        assert len(model.expansion_.anchors) < 2000
+        assert (
+            len(SalsaRegressor(order=2, alpha=1.0, relevance="equal").fit(X[:300], y[:300]).expansion_.anchors) == 300
+        )
+
+    def test_a_rank_that_is_too_small_is_noted(self):
+        X, y, _ = simulated(500)
+        assert any("a larger rank comes closer" in note for note in fitted(X, y, rank=5).search_.notes)
+
+    def test_anchors_are_enough_for_the_alpha_of_all_rows(self, monkeypatch):
+        """That of a few noisy rows is larger, and would be content with fewer anchors."""
+        monkeypatch.setattr("salsa.fitting.SEARCH_ROWS", 40)
+        X, y, _ = simulated(2000)
+        model = fitted(X, y + np.random.default_rng(0).normal(size=2000), alpha="auto", rank=1000)
+        kernel, points = model.expansion_.kernel, model.expansion_.anchors
+        F = np.linalg.solve(np.linalg.cholesky(kernel(points) + 1e-10 * np.eye(len(points))), kernel(points, X))
+        assert kernel.diagonal(X).sum() - np.sum(F**2) <= 1.01 * model.alpha_
+
+    def test_rows_within_the_range_of_the_data_are_not_warned_of(self, recwarn):
+        X, y, _ = simulated(5000)
+        model = fitted(X, y, rank=30)
+        model.predict(simulated(2000, seed=1)[0])
+        assert not recwarn.list
+        with pytest.warns(UserWarning, match="1 of 2 rows lies far outside"):
+            model.predict(np.vstack([X[0], X[0] + 3]))
+
+    def test_outputs_units_and_levels(self):
+        X, y, _ = simulated(400)
+        model = fitted(X, np.column_stack([y, 1e6 + 1e3 * y]))
+        prediction, ends = model.predict(X), model.predict_interval(X)
+        np.testing.assert_allclose(prediction[:, 1], 1e6 + 1e3 * prediction[:, 0], rtol=1e-9)
+        np.testing.assert_allclose(ends[:, 1], 1e6 + 1e3 * ends[:, 0], rtol=1e-6)
+
+    def test_categories_and_missing_values(self):
+        X, y, _ = simulated(400)
+        table = (
+            pd.DataFrame(X).rename(columns=str).assign(c=np.array(["u", "v", None], dtype=object)[np.arange(400) % 3])
+        )
+        table.iloc[::7, 0] = np.nan
+        model = fitted(table, y + (table["c"] == "v"), rank=150)
+        assert model.score(table, y + (table["c"] == "v")) > 0.7
+
+    def test_saved_and_pickled(self, tmp_path):
+        X, y, _ = simulated(400)
+        model = fitted(X, y)
+        model.save(tmp_path / "m.salsa")
+        for again in (salsa.load(tmp_path / "m.salsa"), pickle.loads(pickle.dumps(model))):
+            np.testing.assert_array_equal(again.predict(X), model.predict(X))
+            np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+            np.testing.assert_array_equal(again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
+
+    def test_explained(self):
+        X, y, _ = simulated(400)
+        model = fitted(X, y)
+        anova = explain.decompose(model)
+        np.testing.assert_allclose(anova.evaluate_orders(X).sum(axis=1), model.predict(X), atol=1e-9)
+        assert anova.effect("x0").sd.shape == (101,)
+        np.testing.assert_allclose(explain.shapley(model, X).predictions, model.predict(X), atol=1e-9)
+        with pytest.raises(ValueError, match="keeps no training rows"):
+            model.leave_one_out()
+
+    @pytest.mark.slow
+    def test_default_rank_is_close_to_exact(self):
+        X, y, _ = simulated(4000, D=20)
+        lowrank = SalsaRegressor(random_state=0).fit(X, y)
+        kernel = lowrank.expansion_.kernel
+        coef, offset, _ = solve_once(kernel(X), y[:, None], lowrank.alpha_)
+        new = simulated(1000, seed=1, D=20)[0]
+        exact = offset + kernel(new, X) @ coef[:, 0]
+        assert np.sqrt(np.mean((lowrank.predict(new) - exact) ** 2)) < 1e-3 * exact.std()
+
+
+@parametrize_with_checks([SalsaRegressor(solver="lowrank", rank=15, relevance="equal", order=1)])
+def test_scikit_learn_estimator_contract(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
+    if check.func.__name__ == "check_sample_weight_equivalence_on_dense_data":
+        pytest.skip("anchors are drawn: of repeated rows they are others")
+    check(estimator)
