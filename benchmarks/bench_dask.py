@@ -3,7 +3,7 @@
     python benchmarks/bench_dask.py [rows]        (default 1 000 000)
 
 Workers make their rows themselves, so that no machine holds all of them. Prints seconds, the largest memory of a worker
-before and after, what was spilled to disk, and how far the two models lie apart.
+before and after, what was spilled to disk, and how far the two models lie apart. Wall seconds depend on what else runs.
 """
 
 import resource
@@ -53,10 +53,11 @@ def main() -> None:
     r2, limit = (1 - np.mean((f - target) ** 2) / target.var() for f in (model.predict(new), truth))
     print(f"cluster: {n} rows, {len(model.expansion_.anchors)} anchors, {seconds:.1f} s, R2 {r2:.4f} of {limit:.4f}")
     print(f"a worker's memory: {before:.0f} MB before, at most {after:.0f} MB during the fit; spilled: {spilled} bytes")
-    start = time.perf_counter()
     rows, targets = (np.concatenate([part(s, column) for s in range(n // CHUNK)]) for column in (0, 1))
+    start, cpu = time.perf_counter(), time.process_time()
     local = SalsaRegressor(random_state=0).fit(rows, targets)
-    print(f"this process: {time.perf_counter() - start:.1f} s")
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    print(f"this process: {len(local.expansion_.anchors)} anchors, {seconds:.1f} s ({cpu:.1f} s CPU)")
     gap = np.abs(model.predict(new) - local.predict(new)).max()
     print(f"largest difference of predictions: {gap:.1e}")
 

@@ -6,7 +6,7 @@ A fit on a cluster of this machine's cores, from Parquet files that need not fit
 
     python examples/dask_local.py [folder of Parquet files] [target column]
 
-Without arguments it makes a table of 100 000 rows first. Needs ``pip install "salsa-learn[dask]"``. Workers start as
+Without arguments it makes a table of 100 000 rows first. Needs ``pip install ".[dask]"``. Workers start as
 new processes that read this file, which is why the work is in functions, and the last lines ask for ``__main__``.
 """
 
