@@ -97,7 +97,7 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         before = contents(tmp_path)
         arguments = ("fit", "t.csv", "--target", "y", "--out", "m.salsa", "--memory", "15MB", "--rank", "20")
-        code, out, err, seconds = self.interrupt("salsa.regressor", "survey", 0.01, *arguments)
+        code, out, err, seconds = self.interrupt("salsa.fitting", "survey", 0.01, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == before
         assert seconds < 10  # with the end of the interpreter

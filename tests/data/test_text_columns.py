@@ -10,7 +10,7 @@ import pytest
 from salsa import SalsaRegressor
 from salsa.data.blocks import RawBlock, survey
 from salsa.data.columns import learn_table
-from salsa.data.targets import target_notes
+from salsa.data.targets import target_values
 from salsa.data.text_columns import count_values, doubts, empty_columns
 
 ROWS = 60
@@ -129,7 +129,7 @@ def test_blocks_are_judged_together(size):
     ],
 )
 def test_targets_that_are_hardly_numbers_are_noted(y, note):
-    notes = target_notes(np.asarray(y, dtype=float).reshape(len(y), -1))
+    notes = target_values(np.asarray(y, dtype=float).reshape(len(y), -1)).notes
     assert len(notes) == (note is not None)
     assert all(note in found for found in notes)
 

@@ -31,9 +31,8 @@ class TestPosterior:
     @pytest.mark.parametrize("structure", [Structure(1, 1), Structure(1, 3), Structure(2, 2), Structure(4, 4)])
     def test_gradient_agrees_with_finite_differences(self, base, structure):
         posterior = Posterior(small_problem(base), structure)
-        theta = posterior.parameters.start() + 0.2 * np.random.default_rng(0).normal(
-            size=len(posterior.parameters.start())
-        )
+        start = posterior.parameters.start()
+        theta = start + 0.2 * np.random.default_rng(0).normal(size=len(start))
         numeric = naive.finite_difference(lambda t: posterior(t)[0], theta, 1e-3)
         gradient = posterior(theta)[1]
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
