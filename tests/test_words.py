@@ -22,6 +22,7 @@ words = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "tools"
         "`of_zeros=False` skips derivatives of zero parameters.",
         "Predicted against observed values of one output.",
         "Removed features stay removed.",
+        "Return the levels of a column, which are None for numbers.",
         "Learned kernels: relevances and bandwidths by maximising the marginal likelihood.",
     ],
 )

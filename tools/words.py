@@ -48,7 +48,7 @@ SHAPE = r"\([^()]*,[^()]*\)"
 FORMULA = r"[^A-Z`]|[B-Z](?![\w'-])|[A-Z][a-z]?[_^(\[|]"
 EXPLAINED = r": .*[a-z]{2,} .*[a-z]{2,}"
 COINAGES = (
-    r"beside (?:the )?memory|(?:large|small) beside|what there is|says? nothing|are none|learned nothing|"
+    r"beside (?:the )?memory|(?:large|small) beside|what there is|says? nothing|are (?-i:none)|learned nothing|"
     r"(?:that|those) of\b|what (?:\w+ )?\w+ leaves?\b|cannot be meant|is no news|there are such|next to nothing"
 )
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
