@@ -541,7 +541,7 @@ def test_an_interrupt_while_writing_leaves_no_file(housing: Repository, monkeypa
 
 
 @needs_data
-def test_default_cache_is_the_users_folder(housing: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_cache_is_the_user_folder(housing: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SALSA_CACHE")
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(variable, str(tmp_path / "user"))
