@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:
 	@echo "make demo      install, fit the example from the command line, write salsa-demo/report.html"
 	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation)"
-	@echo "make lint      ruff and mypy          make docs      the site, in site/"
+	@echo "make lint      ruff, mypy and words   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
 	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-portable: docs/proofs.md"
 	@echo "make clean     remove all that these made"
@@ -57,6 +57,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/words.py
 
 docs: $(VENV)/.docs
 	rm -rf docs/api

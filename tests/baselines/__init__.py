@@ -1,1 +1,1 @@
-"""The rivals of the paper."""
+"""Tests of the rivals."""

@@ -17,7 +17,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 def test_predictions_are_the_posterior_mean():
-    """offset + k' (K + s2 I)^-1 (y - offset), the offset by generalised least squares."""
+    """The mean is offset + k' (K + s2 I)^-1 (y - offset), with the offset by generalised least squares."""
     X, y = additive_truth(80, 4)
     model = AdditiveGPRegressor().fit(X, y)
     C = model.kernel_(X) + model.noise_ * np.eye(len(X))
@@ -27,8 +27,7 @@ def test_predictions_are_the_posterior_mean():
     assert_allclose(model.predict(X[:5]), mean, rtol=1e-8)
 
 
-def test_the_orders_of_the_truth_are_found():
-    """Main effects and one pair: order 2 holds what orders 3 and 4 do not."""
+def test_a_truth_with_main_effects_and_one_pair_is_recovered():
     X, y = additive_truth(300, 4)
     model = AdditiveGPRegressor().fit(X, y)
     assert model.kernel_.order == 4
@@ -46,7 +45,7 @@ def test_the_product_of_all_features_is_the_usual_gaussian_process():
     assert_allclose(ours.predict(X_new), theirs.predict(X_new), atol=0.1 * y.std())
 
 
-def test_the_kernel_is_learned_on_some_rows_and_the_mean_uses_all():
+def test_the_kernel_is_learned_on_a_sample_and_the_mean_uses_all_rows():
     X, y = additive_truth(300, 3)
     model = AdditiveGPRegressor(learning_rows=100, random_state=0).fit(X, y)
     assert len(model.expansion_.anchors) == 300
@@ -55,13 +54,13 @@ def test_the_kernel_is_learned_on_some_rows_and_the_mean_uses_all():
 
 
 @pytest.mark.parametrize("order", [10, "all"])
-def test_columns_that_do_not_vary_give_the_mean(order):
+def test_constant_features_predict_the_mean(order):
     model = AdditiveGPRegressor(order).fit(np.ones((20, 3)), np.arange(20.0))
     assert_allclose(model.predict(np.zeros((2, 3))), 9.5)
 
 
 @pytest.mark.parametrize("settings", [{"max_order": 0}, {"max_order": "some"}, {"learning_rows": 1}])
-def test_bad_settings_are_named(settings):
+def test_errors_name_the_invalid_parameter(settings):
     (name, value), *_ = settings.items()
     with pytest.raises(ValueError, match=f"{name}={value!r} must be"):
         AdditiveGPRegressor(**settings).fit(*additive_truth(20))

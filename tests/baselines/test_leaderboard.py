@@ -1,4 +1,4 @@
-"""The leaderboard: the same folds for all, honest failures, a time limit that holds, numbers by their formulas."""
+"""The leaderboard: equal folds for all methods, failures as rows, an enforced time limit, and numbers by formulas."""
 
 import json
 import os
@@ -50,7 +50,7 @@ class Forgetful(Raiser):
 
 
 class Witness(DummyRegressor):
-    """Writes down the rows that it sees."""
+    """A regressor that records the rows that it is fitted to."""
 
     seen: list = []  # noqa: RUF012
 
@@ -63,7 +63,7 @@ def status_of(comparison):
     return dict(zip(comparison.frame["method"], comparison.frame["status"], strict=True))
 
 
-def test_numbers_are_those_of_scikit_learn():
+def test_errors_equal_the_cross_validation_of_scikit_learn():
     X, y = additive_truth(60, 4)
     row = compare(X, y, {"ols": LinearRegression()}, cv=4).frame.iloc[0]
     folds = KFold(4, shuffle=True, random_state=0)
@@ -75,7 +75,7 @@ def test_numbers_are_those_of_scikit_learn():
     assert 0 < row["fit_seconds"] < 1
 
 
-def test_standard_error():
+def test_standard_error_is_sd_over_sqrt_k_and_nan_for_one_value():
     assert standard_error([1.0, 3.0]) == pytest.approx(1.0)
     assert np.isnan(standard_error([1.0]))
 
@@ -89,7 +89,7 @@ def test_all_methods_see_the_same_folds():
     assert sorted(np.concatenate([np.setdiff1d(X[:, 0], rows) for rows in first])) == sorted(X[:, 0])
 
 
-def test_a_failure_is_a_row_and_does_not_stop_the_others():
+def test_a_failure_is_a_row_and_does_not_stop_other_methods():
     X, y = additive_truth(60, 3)
     found = compare(X, y, {"bad": Raiser(), "nan": Forgetful(), "mean": DummyRegressor(), "ols": LinearRegression()})
     assert list(found.frame["method"]) == ["ols", "mean", "bad", "nan"]
@@ -100,8 +100,8 @@ def test_a_failure_is_a_row_and_does_not_stop_the_others():
     assert np.isnan(found.frame["mse"][2:]).all()
 
 
-def test_a_method_that_sleeps_for_ever_is_ended():
-    """And one that crashes, and one that raises; classes of this file reach the other process too."""
+def test_methods_that_hang_crash_or_raise_do_not_stop_a_run_with_a_time_limit():
+    """Classes that this file defines must reach the other process, too."""
     X, y = additive_truth(40, 3)
     methods = {"sleeper": Sleeper(), "crasher": Crasher(), "raiser": Raiser(), "ols": LinearRegression()}
     begin = time.perf_counter()
@@ -117,7 +117,7 @@ def test_a_method_that_sleeps_for_ever_is_ended():
     assert found.frame["mse"].iloc[0] == pytest.approx(here.frame["mse"].iloc[0], rel=1e-12)
 
 
-def test_registered_methods_also_run_apart():
+def test_registered_methods_give_the_same_error_in_a_separate_process():
     X, y = additive_truth(40, 3)
     here, apart = compare(X, y, ["ridge"], cv=2), compare(X, y, ["ridge"], cv=2, time_limit=60)
     assert apart.frame["mse"].iloc[0] == pytest.approx(here.frame["mse"].iloc[0], rel=1e-9)
@@ -140,7 +140,7 @@ def test_categories_and_missing_values_are_encoded_for_rivals():
     assert "\n" not in status["ols"]
 
 
-def test_encoded_tables():
+def test_encoded_tables_have_medians_and_a_column_per_level():
     table, _ = mixed_table()
     encoder = TableEncoder().fit(table)
     encoded = encoder.transform(table)
@@ -155,7 +155,7 @@ def test_encoded_tables():
     assert not needs_encoding(table[["b", "c"]])
 
 
-def test_table_text_and_json():
+def test_the_result_has_text_html_and_json():
     X, y = additive_truth(40, 3)
     found = compare(X, y, {"bad": Raiser(), "ols": LinearRegression()}, cv=2)
     assert len(found) == 2
@@ -166,7 +166,7 @@ def test_table_text_and_json():
     assert rows[1]["mse"] is None
 
 
-def test_the_best_is_drawn_on_top_and_wide_ranges_by_logarithms():
+def test_the_best_is_drawn_on_top_and_wide_ranges_on_a_log_axis():
     frame = pd.DataFrame({"method": ["a", "b", "c"], "mse": [0.001, 1.0, np.nan], "mse_se": [0.1, 0.1, np.nan]})
     ax = Comparison(frame.assign(status=["ok", "ok", "timed out"])).plot()
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["b", "a"]
@@ -177,7 +177,7 @@ def test_the_best_is_drawn_on_top_and_wide_ranges_by_logarithms():
         Comparison(frame.assign(status="timed out")).plot()
 
 
-def test_progress_is_told_when_asked_for(capsys):
+def test_progress_is_printed_only_if_verbose(capsys):
     X, y = additive_truth(40, 3)
     compare(X, y, {"ols": LinearRegression()}, cv=2, verbose=1)
     assert capsys.readouterr().err.startswith("[salsa] ols: mse ")
@@ -196,7 +196,7 @@ def test_given_splits_are_used():
     ("settings", "words"),
     [
         ({"methods": ["rigde"]}, "did you mean 'ridge'"),
-        ({"methods": []}, "methods: none given"),
+        ({"methods": []}, "methods is empty"),
         ({"methods": {"class": LinearRegression}}, "methods: 'class' is not an estimator"),
         ({"cv": 1}, "at least 2 folds"),
         ({"cv": 50}, "only 20 rows"),
@@ -205,13 +205,13 @@ def test_given_splits_are_used():
         ({"n_jobs": 0}, "n_jobs=0 must be"),
     ],
 )
-def test_bad_choices_are_named_before_anything_runs(settings, words):
+def test_invalid_arguments_are_refused_before_any_method_runs(settings, words):
     X, y = additive_truth(20, 3)
     with pytest.raises(ValueError, match=words):
         compare(X, y, **settings)
 
 
-def test_a_target_that_is_not_there_is_named():
+def test_a_missing_target_is_refused_with_its_row():
     X, y = additive_truth(20, 3)
     y[7] = np.nan
     with pytest.raises(ValueError, match="y is nan in row 7"):

@@ -1,4 +1,4 @@
-"""Local polynomial regression: polynomials, a loop of least squares, closed formulas, and queries with little near."""
+"""Local polynomial regression, compared with polynomials, naive least squares and closed formulas; distant queries."""
 
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
@@ -19,7 +19,7 @@ from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 
 
 def sets(D, degree):
-    """Which variables are multiplied, for every monomial."""
+    """Return for every monomial the list of variables that it multiplies."""
     return [list(s) for k in range(degree + 1) for s in combinations_with_replacement(range(D), k)]
 
 
@@ -28,7 +28,7 @@ def design(u, degree):
 
 
 def naive(X, y, queries, h, degree, weight=None):
-    """The definition, query by query."""
+    """Compute the definition, query by query."""
     weight = np.ones(len(X)) if weight is None else weight
     out = []
     for x in queries:
@@ -39,7 +39,7 @@ def naive(X, y, queries, h, degree, weight=None):
 
 
 def naive_ridge(X, y, x, h, degree, ridge, rounds=4):
-    """The definition of the ridge: round after round fits what is left, all terms but the constant penalised."""
+    """Compute the definition of the ridge: every round fits the residuals; the constant term is not penalised."""
     w = np.exp(-np.sum(((X - x) / h) ** 2, axis=1) / 2)
     u = (X - x) / np.minimum(h, X.std(axis=0) * X.shape[1] ** 0.5)
     norms = [multinomial(s, degree) ** 0.5 for s in sets(X.shape[1], degree)]
@@ -70,7 +70,7 @@ def noisy(n=150, D=2, seed=0):
 
 @pytest.fixture
 def one_by_one(monkeypatch):
-    """No query shares its moments with others."""
+    """Solve every query separately, without shared moments."""
     monkeypatch.setattr(localfits, "MOST_MOMENTS", 0)
 
 
@@ -78,7 +78,7 @@ def one_by_one(monkeypatch):
     [LocalPolynomialRegressor(degree) for degree in (0, 1, 2)] + [LocalPolynomialRegressor(1, 1.0)]
 )
 def test_scikit_learn_estimator_contract(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without this, one check skips itself
     check(estimator)
 
 
@@ -99,12 +99,12 @@ class TestMonomials:
         kernel = (table.values(u) * table.norms[:, None] ** 2).T @ table.values(v)
         np.testing.assert_allclose(kernel, (1 + u.T @ v) ** 4, rtol=1e-9)
 
-    def test_products(self):
+    def test_products_are_found_among_monomials_of_twice_the_degree(self):
         z = np.random.default_rng(0).normal(size=(3, 4))
         low, high = monomials(3, 2).values(z), monomials(3, 4).values(z)
         np.testing.assert_allclose(high[products(3, 2)], low[:, None] * low, rtol=1e-12)
 
-    def test_moments_about_other_centres(self):
+    def test_recentred_moments_equal_moments_about_the_new_centre(self):
         rng, table = np.random.default_rng(0), monomials(3, 4)
         z, x, W = rng.normal(size=(20, 3)), rng.normal(size=(5, 3)), rng.uniform(size=(5, 20))
         moments = table.values(z.T) @ W.T
@@ -117,7 +117,7 @@ class TestMonomials:
 class TestPolynomials:
     @settings(max_examples=examples(60))
     @given(st.integers(1, 4), st.integers(0, 2), st.integers(0, 999), st.floats(0.9, 30), st.floats(-3, 3))
-    def test_are_reproduced(self, D, degree, seed, c, log_unit):
+    def test_polynomials_are_reproduced(self, D, degree, seed, c, log_unit):
         rng = np.random.default_rng(seed)
         X, queries, f = rng.uniform(-1, 1, (200, D)), rng.uniform(-0.9, 0.9, (30, D)), polynomial(rng, D, degree)
         unit, offset = 10**log_unit * rng.uniform(1, 3, D), 10**log_unit * rng.normal(size=D)
@@ -125,7 +125,7 @@ class TestPolynomials:
         np.testing.assert_allclose(model.predict(unit * queries + offset), f(queries), atol=1e-8)
 
     @pytest.mark.parametrize(("D", "degree"), [(1, 3), (1, 5), (2, 4), (20, 1), (12, 2)])
-    def test_of_higher_degree_or_in_more_features(self, D, degree):
+    def test_polynomials_of_high_degree_or_many_features_are_reproduced(self, D, degree):
         rng = np.random.default_rng(0)
         X, queries, f = rng.uniform(-1, 1, (400, D)), rng.uniform(-0.9, 0.9, (30, D)), polynomial(rng, D, degree)
         model = LocalPolynomialRegressor(degree, 2.0).fit(X, f(X))
@@ -133,7 +133,7 @@ class TestPolynomials:
 
     @pytest.mark.usefixtures("one_by_one")
     @pytest.mark.parametrize("c", [0.3, 1.0, 10.0])
-    def test_query_by_query(self, c):
+    def test_separately_solved_queries_reproduce_polynomials(self, c):
         rng = np.random.default_rng(0)
         X, f = rng.uniform(-1, 1, (800, 2)), polynomial(rng, 2, 2)
         model = LocalPolynomialRegressor(2, c).fit(X, f(X))
@@ -141,7 +141,7 @@ class TestPolynomials:
 
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
     @pytest.mark.parametrize("c", [0.01, 1.0])
-    def test_constants_always(self, degree, c):
+    def test_a_constant_target_is_always_reproduced(self, degree, c):
         X, _ = noisy(60, 4)
         model = LocalPolynomialRegressor(degree, c).fit(X, np.full(60, 7.5))
         np.testing.assert_allclose(model.predict(3 * X), 7.5, rtol=1e-12)
@@ -150,7 +150,7 @@ class TestPolynomials:
 class TestDefinition:
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
     @pytest.mark.parametrize("c", [0.7, 3.0])
-    def test_loop_with_least_squares(self, degree, c):
+    def test_predictions_equal_naive_least_squares(self, degree, c):
         X, y = noisy()
         weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
         model = LocalPolynomialRegressor(degree, c).fit(X, y, sample_weight=weight)
@@ -159,21 +159,21 @@ class TestDefinition:
 
     @pytest.mark.usefixtures("one_by_one")
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
-    def test_loop_with_least_squares_query_by_query(self, degree):
+    def test_separately_solved_queries_equal_naive_least_squares(self, degree):
         X, y = noisy()
         model = LocalPolynomialRegressor(degree, 1.0).fit(X, y)
         expected = naive(X, y, 0.8 * X[:40], model.bandwidth_, degree)
         np.testing.assert_allclose(model.predict(0.8 * X[:40]), expected, atol=1e-8)
 
-    def test_nadaraya_watson(self):
+    def test_degree_0_equals_the_nadaraya_watson_formula(self):
         X, y = noisy()
         h = np.array([0.2, 0.5])
         W = np.exp(-np.sum(((X[:, None] - X) / h) ** 2, axis=2) / 2)
         found = LocalPolynomialRegressor(0, h).fit(X, y).predict(X)
         np.testing.assert_allclose(found, W @ y / W.sum(axis=1), rtol=1e-12)
 
-    def test_locally_linear_in_one_feature(self):
-        """sum_i (S2 - S1 u_i) w_i y_i / (S2 S0 - S1^2), with S_k = sum_i w_i u_i^k."""
+    def test_degree_1_in_one_feature_equals_its_closed_formula(self):
+        """The formula is sum_i (S2 - S1 u_i) w_i y_i / (S2 S0 - S1^2), with S_k = sum_i w_i u_i^k."""
         X, y = noisy(D=1)
         u = (X[:, 0] - X) / 0.3
         w = np.exp(-(u**2) / 2)
@@ -182,7 +182,7 @@ class TestDefinition:
         np.testing.assert_allclose(LocalPolynomialRegressor(1, [0.3]).fit(X, y).predict(X), expected, rtol=1e-9)
 
     @pytest.mark.parametrize("degree", [1, 2])
-    def test_a_wide_bandwidth_is_one_polynomial_for_all(self, degree):
+    def test_a_wide_bandwidth_equals_one_global_polynomial(self, degree):
         X, y = noisy(D=3)
         coef = np.linalg.lstsq(design(X, degree), y, rcond=None)[0]
         found = LocalPolynomialRegressor(degree, np.full(3, 1e6)).fit(X, y).predict(X)
@@ -192,20 +192,20 @@ class TestDefinition:
     @pytest.mark.parametrize("n", [6, 14, 80])
     @pytest.mark.parametrize("c", [1.0, 4.0])
     @pytest.mark.parametrize("ridge", [1e-4, 0.1])
-    def test_ridge_by_its_definition(self, degree, n, c, ridge):
-        """With fewer rows than terms, too, where queries are solved in rows."""
+    def test_the_ridge_equals_its_definition(self, degree, n, c, ridge):
+        """Some cases have fewer rows than terms; their queries are solved in rows."""
         X, y = noisy(n, D=3)
         model = LocalPolynomialRegressor(degree, c, ridge=ridge).fit(X, y)
         expected = [naive_ridge(X, y - y.mean(), x, model.bandwidth_, degree, ridge) + y.mean() for x in X]
         np.testing.assert_allclose(model.predict(X), expected, rtol=1e-8)
 
-    def test_solves_in_rows_and_in_terms_agree(self):
+    def test_solutions_in_rows_and_in_terms_agree(self):
         rng = np.random.default_rng(0)
         u, t, Y = rng.normal(size=(9, 2)), rng.uniform(0.1, 1, (9, 1)), rng.normal(size=(9, 2))
         fits = LocalFits(u, Y, None, np.ones(2), 2, 1e-8)
         np.testing.assert_allclose(fits._by_rows(u, t, t * Y), fits._by_terms(u, t, t * Y), rtol=1e-5)
 
-    def test_bandwidths(self):
+    def test_bandwidths_follow_the_rule_of_thumb(self):
         X, y = noisy(D=3)
         expected = 0.7 * X.std(axis=0, ddof=1) * len(X) ** (-1 / 7)
         np.testing.assert_allclose(LocalPolynomialRegressor(1, 0.7).fit(X, y).bandwidth_, expected)
@@ -224,7 +224,7 @@ class TestDefinition:
 class TestWeightsAndOutputs:
     @pytest.mark.parametrize("degree", [0, 1, 2])
     @pytest.mark.parametrize("bandwidth", [0.5, "auto"])
-    def test_weights_are_repeated_rows(self, degree, bandwidth):
+    def test_weights_equal_repeated_rows(self, degree, bandwidth):
         X, y = noisy(60)
         weight = np.random.default_rng(0).integers(0, 4, 60)
         model = LocalPolynomialRegressor(degree, bandwidth, random_state=0)
@@ -243,7 +243,7 @@ class TestWeightsAndOutputs:
         np.testing.assert_allclose(found, scaled, rtol=1e-9)
 
     @pytest.mark.parametrize("D", [2, 12])
-    def test_outputs_are_fitted_one_by_one(self, D):
+    def test_several_outputs_equal_separate_fits(self, D):
         X, y = noisy(60, D)
         Y = np.column_stack([y, X[:, 0], 1e6 * y**2])
         found = LocalPolynomialRegressor(2, 1.0).fit(X, Y).predict(X[:9])
@@ -252,7 +252,7 @@ class TestWeightsAndOutputs:
             np.testing.assert_allclose(found[:, k], single, rtol=1e-6)
 
     @pytest.mark.parametrize("degree", [1, 2])
-    def test_units_do_not_matter(self, degree):
+    def test_units_do_not_change_predictions(self, degree):
         X, y = noisy(100)
         model = LocalPolynomialRegressor(degree, random_state=0)
         found, other = (
@@ -261,7 +261,7 @@ class TestWeightsAndOutputs:
         )
         np.testing.assert_allclose(found, other, atol=1e-7)
 
-    def test_blocks_and_threads_do_not_matter(self, monkeypatch):
+    def test_blocks_and_threads_do_not_change_predictions(self, monkeypatch):
         X, y = noisy(200, 3)
         model = LocalPolynomialRegressor(2, 1.0).fit(X, y)
         expected = model.predict(X)
@@ -271,10 +271,10 @@ class TestWeightsAndOutputs:
         np.testing.assert_allclose(model.predict(X), expected, rtol=1e-9)
 
 
-class TestLittleNear:
+class TestFewRowsNear:
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
     @pytest.mark.parametrize("c", [0.02, 1.0, 30.0])
-    def test_far_away_the_nearest_rows_count(self, degree, c):
+    def test_distant_queries_predict_the_target_of_the_nearest_rows(self, degree, c):
         X, y = noisy(80, 3)
         model = LocalPolynomialRegressor(degree, c).fit(X, y)
         distances = np.array([10.0, 1e3, 1e6, 1e9, 1e100, 1e300, -1e300])
@@ -284,7 +284,7 @@ class TestLittleNear:
         np.testing.assert_allclose(far[2:6], corner, rtol=1e-4)
 
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
-    def test_a_narrow_bandwidth_is_the_nearest_neighbour(self, degree):
+    def test_a_narrow_bandwidth_predicts_the_nearest_neighbour(self, degree):
         X, y = noisy(80, 3)
         queries = np.random.default_rng(1).uniform(-1, 1, (20, 3))
         nearest = np.argmin(np.sum((queries[:, None] - X) ** 2, axis=2), axis=1)
@@ -293,8 +293,8 @@ class TestLittleNear:
         np.testing.assert_allclose(model.predict(X), y, rtol=1e-6)
 
     @pytest.mark.parametrize("degree", [1, 2])
-    def test_degenerate_rows(self, degree):
-        """On a line in three features, some rows equal, one feature constant: the plane is not determined."""
+    def test_rows_on_a_line_in_three_features_are_fitted(self, degree):
+        """Rows are repeated and one feature is constant, so that the plane is not determined."""
         line = np.linspace(-1, 1, 40).repeat(2)
         X = np.column_stack([line, 2 * line, np.full(80, 3.0)])
         model = LocalPolynomialRegressor(degree, 2.0).fit(X, line)
@@ -302,23 +302,23 @@ class TestLittleNear:
         assert np.isinf(model.bandwidth_[2])
         assert np.isfinite(model.predict(X + np.random.default_rng(0).normal(size=X.shape))).all()
 
-    def test_one_row(self):
+    def test_one_row_predicts_its_target_everywhere(self):
         model = LocalPolynomialRegressor(2).fit([[1.0, 2.0]], [3.0])
         np.testing.assert_allclose(model.predict([[1.0, 2.0], [1e9, -5.0]]), 3.0)
 
-    def test_a_large_ridge_leaves_the_mean(self):
+    def test_a_large_ridge_predicts_the_local_mean(self):
         X, y = noisy()
         smooth = LocalPolynomialRegressor(2, 1.0, ridge=1e9).fit(X, y).predict(X)
         np.testing.assert_allclose(smooth, LocalPolynomialRegressor(0, 1.0).fit(X, y).predict(X), atol=1e-6)
 
-    def test_fifty_features_and_degree_two(self):
+    def test_degree_2_predicts_well_with_fifty_features(self):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(260, 50))
         y = X[:, 0] - X[:, 1] + 0.1 * rng.normal(size=260)
         model = LocalPolynomialRegressor(2, random_state=0).fit(X[:160], y[:160])
         assert model.score(X[160:], y[160:]) > 0.5
 
-    def test_where_predictions_are_dear_some_rows_choose_the_bandwidth(self, monkeypatch):
+    def test_a_sample_of_rows_chooses_the_bandwidth_if_predictions_are_expensive(self, monkeypatch):
         X, y = noisy(100, 15)
         model = LocalPolynomialRegressor(2, random_state=0)
         all_rows = model.fit(X, y).cv_errors_
@@ -330,7 +330,7 @@ class TestLittleNear:
 
 
 class TestChoiceOfBandwidth:
-    def test_errors_are_those_of_refits(self):
+    def test_cv_errors_equal_the_errors_of_refits(self):
         X, y = noisy(60)
         folds = list(KFold(4, shuffle=True, random_state=0).split(X))
         model = LocalPolynomialRegressor(1, cv=folds).fit(X, y)
@@ -343,7 +343,7 @@ class TestChoiceOfBandwidth:
             assert model.cv_errors_[c] == pytest.approx(expected, rel=1e-6)
 
     @pytest.mark.parametrize("degree", [0, 1, 2, 3])
-    def test_wiggles_need_a_narrow_one(self, degree):
+    def test_an_oscillating_truth_chooses_a_narrow_bandwidth(self, degree):
         x = np.linspace(0, 10, 400)[:, None]
         y = np.sin(8 * x[:, 0])
         model = LocalPolynomialRegressor(degree, random_state=0).fit(x, y)
@@ -351,7 +351,7 @@ class TestChoiceOfBandwidth:
         assert model.score(x[:-1] + 0.0125, np.sin(8 * (x[:-1, 0] + 0.0125))) > 0.97
 
     @pytest.mark.parametrize("degree", [1, 2])
-    def test_a_noisy_polynomial_a_wide_one(self, degree):
+    def test_a_noisy_polynomial_chooses_a_wide_bandwidth(self, degree):
         rng = np.random.default_rng(0)
         X = rng.normal(size=(300, 3))
         y = X[:, 0] + X[:, 1] ** degree + rng.normal(size=300)
@@ -363,12 +363,12 @@ class TestChoiceOfBandwidth:
         model = LocalPolynomialRegressor(0, random_state=0).fit(X, y)
         assert np.ptp(model.predict(X)) < 0.5
 
-    def test_the_seed_decides(self):
+    def test_the_seed_decides_the_folds(self):
         X, y = noisy(80)
         first, same, other = (LocalPolynomialRegressor(random_state=s).fit(X, y).cv_errors_ for s in (0, 0, 1))
         assert first == same != other
 
-    def test_splits_see_the_rows_as_they_are(self):
+    def test_given_splits_refer_to_rows_including_zero_weights(self):
         X, y = noisy(60)
         groups, weight = np.arange(60) // 10, np.ones(60)
         weight[:5] = 0.0
@@ -396,11 +396,11 @@ class TestBadInput:
             ({"cv": 1}, "at least 2 folds"),
         ],
     )
-    def test_parameters(self, parameters, message):
+    def test_errors_name_the_invalid_parameter(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             LocalPolynomialRegressor(**parameters).fit(*noisy())
 
-    def test_weights(self):
+    def test_zero_or_negative_weights_are_refused(self):
         X, y = noisy()
         with pytest.raises(ValueError, match="zero"):
             LocalPolynomialRegressor().fit(X, y, sample_weight=np.zeros(len(X)))

@@ -1,4 +1,4 @@
-"""M5': splits as brute force finds them, models as least squares gives them, smoothing as the formula says."""
+"""M5' compared with splits by brute force, models by least squares and smoothing by its formula."""
 
 import tracemalloc
 
@@ -13,7 +13,7 @@ from salsa.baselines.methods.model_tree import SMALLEST_CHILD, best_split, grow,
 
 
 def naive_split(X, y):
-    """Every cut of every feature, by the definition."""
+    """Try every cut of every feature, by the definition."""
     best = None
     for j in range(X.shape[1]):
         values = np.unique(X[:, j])
@@ -27,7 +27,7 @@ def naive_split(X, y):
 
 
 def naive_prediction(nodes, k, x):
-    """From the leaf up, node by node."""
+    """Smooth one prediction from the leaf up, node by node."""
     path = [nodes[0]]
     while (split := path[-1].split) is not None:
         path.append(nodes[path[-1].left if x[split.feature] <= split.threshold else path[-1].right])
@@ -50,7 +50,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_split_is_the_one_that_brute_force_finds(seed):
+def test_the_best_split_equals_brute_force(seed):
     rng = np.random.default_rng(seed)
     X = np.round(rng.normal(size=(int(rng.integers(4, 40)), 3)), 1)  # with ties
     y = X[:, 1] ** 2 + rng.normal(size=len(X))
@@ -59,18 +59,18 @@ def test_the_best_split_is_the_one_that_brute_force_finds(seed):
     assert (found.feature, pytest.approx(found.threshold), pytest.approx(found.gain)) == (feature, threshold, gain)
 
 
-def test_there_is_no_split_of_equal_rows_or_equal_targets():
+def test_equal_rows_and_equal_targets_are_not_split():
     assert best_split(np.ones((10, 2)), np.arange(10.0)) is None
     assert best_split(np.arange(10.0)[:, None], np.ones(10)) is None
 
 
-def test_neighbouring_numbers_are_separated():
+def test_adjacent_float64_numbers_are_separated():
     x = np.array([1.0, 1.0, np.nextafter(1.0, 2), np.nextafter(1.0, 2)])
     split = best_split(x[:, None], np.array([0.0, 0.0, 1.0, 1.0]))
     assert (x <= split.threshold).tolist() == [True, True, False, False]
 
 
-def test_a_linear_truth_is_a_single_leaf_of_least_squares():
+def test_a_linear_truth_gives_a_single_leaf_with_least_squares():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4)) * [1, 10, 0.1, 1] + 5
     y = X @ [1.0, 0.2, 30.0, -1.0] + 3 + 0.1 * rng.normal(size=300)
@@ -90,7 +90,7 @@ def test_a_piecewise_linear_truth_is_recovered():
     assert_allclose(model.tree_.models[1:], [[0, 3, 0], [0, -2, 10]], atol=0.02)
 
 
-def test_features_are_dropped_as_long_as_the_estimated_error_falls():
+def test_features_are_dropped_if_the_estimated_error_falls():
     rng = np.random.default_rng(2)
     X = rng.normal(size=(60, 8))
     y = X[:, 0] + rng.normal(size=60)
@@ -108,7 +108,7 @@ def test_features_are_dropped_as_long_as_the_estimated_error_falls():
     assert found.estimate.error(1.0) <= error(np.arange(8))
 
 
-def test_of_two_equal_columns_one_is_dropped():
+def test_one_of_two_equal_columns_is_dropped():
     rng = np.random.default_rng(3)
     x = rng.normal(size=50)
     found = linear_model(np.column_stack([x, x]), 2 * x + 0.01 * rng.normal(size=50), [0, 1], 1.0)
@@ -117,7 +117,7 @@ def test_of_two_equal_columns_one_is_dropped():
 
 
 @pytest.mark.parametrize("k", [0.0, 15.0, 100.0])
-def test_smoothing_is_the_formula_from_the_leaf_up(k):
+def test_smoothing_equals_its_formula(k):
     X, y = wavy()
     nodes = grow(X, y, 4, 0.05 * y.std())
     prune(nodes, X, y, 1.0)
@@ -126,8 +126,8 @@ def test_smoothing_is_the_formula_from_the_leaf_up(k):
     assert_allclose(model.predict(X), [naive_prediction(nodes, k, x) for x in X], rtol=1e-10)
 
 
-def test_units_do_not_matter():
-    """In powers of two, which rounding does not see: ties between splits stay ties."""
+def test_units_do_not_change_predictions():
+    """Units are powers of two, which rounding does not change: ties between splits remain ties."""
     (X, y), unit = wavy(), np.array([1024, 1 / 512, 8, 1])
     scaled = M5Regressor().fit(X * unit, 4096 * y)
     assert_allclose(scaled.predict(X * unit), 4096 * M5Regressor().fit(X, y).predict(X), rtol=1e-9)
@@ -139,8 +139,8 @@ def test_more_pruning_leaves_fewer_leaves():
     assert leaves[0] > leaves[1] > leaves[2]
 
 
-def test_a_tree_of_many_rows_is_grown_without_a_table_of_pairs():
-    """20 000 rows: n^2 numbers would be 3.2 GB."""
+def test_memory_for_20_000_rows_stays_below_50_mb():
+    """Memory must not grow like n^2, which would be 3.2 GB here."""
     X, y = wavy(20_000)
     tracemalloc.start()
     model = M5Regressor(min_samples_split=200).fit(X, y)
@@ -158,6 +158,6 @@ def test_a_tree_of_many_rows_is_grown_without_a_table_of_pairs():
         ({"min_spread": np.nan}, "min_spread=nan"),
     ],
 )
-def test_bad_settings_are_named(settings, words):
+def test_errors_name_the_invalid_parameter(settings, words):
     with pytest.raises(ValueError, match=words):
         M5Regressor(**settings).fit(*wavy(20))

@@ -1,4 +1,4 @@
-"""MARS: hinges are found, and no more terms than two for every feature."""
+"""MARS finds hinges, and has at most two terms per feature."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_a_product_needs_degree_two():
 
 @pytest.mark.parametrize(("D", "most"), [(2, 21), (15, 31), (40, 61)])
 def test_the_number_of_terms_is_bounded(D, most):
-    """By the forward pass, which may end with a pair more, and prunes later."""
+    """The limit is a parameter of the forward pass, which may exceed it by one pair before pruning."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(120, D)), rng.normal(size=120)
     assert MARSRegressor(max_degree=2).fit(X, y).earth_.max_terms == most

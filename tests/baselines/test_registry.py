@@ -1,4 +1,4 @@
-"""The table of rivals: complete, quick to import, and every row makes an estimator that tunes itself."""
+"""The table of rivals is complete and quick to import, and every row makes an estimator that tunes itself."""
 
 import csv
 import os
@@ -28,22 +28,22 @@ def make_or_skip(name):
         pytest.skip(str(error))
 
 
-def test_there_are_the_papers_alternatives_and_todays():
+def test_the_table_has_the_21_alternatives_of_the_paper_and_more():
     assert len(BASELINES) >= 30
-    assert len({rival.in_paper for rival in RIVALS.values() if rival.in_paper}) == 22  # 21 and SALSA itself
+    assert len({rival.in_paper for rival in RIVALS.values() if rival.in_paper}) == 22  # 21 rivals and SALSA
     assert {name for name, rival in RIVALS.items() if rival.ours} == {"salsa", "salsa-paper"}
     assert not {"salsa", "salsa-paper"} & set(BASELINES)
 
 
 @needs_data
-def test_names_in_the_paper_are_those_of_its_table():
+def test_names_in_the_paper_equal_the_names_in_its_table():
     with (Path(os.environ["SALSA_DATA"]) / "paper_table1.csv").open(encoding="utf-8") as table:
         published = {row["method"] for row in csv.DictReader(table)}
     assert {rival.in_paper for rival in RIVALS.values() if rival.in_paper} == published
 
 
 @pytest.mark.parametrize("name", RIVALS)
-def test_every_grid_fits_its_method(name):
+def test_every_grid_has_parameters_of_its_method(name):
     model = make_or_skip(name)
     if isinstance(model, GridSearchCV):
         first = {key: values[0] for key, values in model.param_grid.items()}
@@ -53,8 +53,8 @@ def test_every_grid_fits_its_method(name):
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow if n in SLOW else ()) for n in BASELINES])
-def test_raw_targets_and_units_of_columns_do_not_matter(name):
-    """A target far from zero in units of thousands: methods without an intercept must not fall back to it."""
+def test_offset_targets_and_unequal_column_units_are_fitted(name):
+    """The target is far from zero and in thousands: methods without an intercept must not fall back to zero."""
     X, y = additive_truth(100, 3)
     model = make_or_skip(name).fit(X * [1.0, 100.0, 0.01], 5000 + 1000 * y)
     prediction = model.predict(X * [1.0, 100.0, 0.01])
@@ -62,7 +62,7 @@ def test_raw_targets_and_units_of_columns_do_not_matter(name):
     assert np.mean((prediction - 5000 - 1000 * y) ** 2) < 1000**2 * y.var()
 
 
-def test_the_same_model_every_time():
+def test_two_fits_give_identical_predictions():
     X, y = additive_truth(80, 3)
     for name in ("tree", "gp-ard", "lasso"):
         assert np.array_equal(make_baseline(name).fit(X, y).predict(X), make_baseline(name).fit(X, y).predict(X))
@@ -79,7 +79,7 @@ def test_the_grid_is_searched_by_five_shuffled_folds():
     )
 
 
-def test_names_are_found_in_any_case_and_the_nearest_is_suggested():
+def test_names_are_found_in_any_case_and_a_similar_name_is_suggested():
     assert find_rival("KRR").name == "krr"
     assert [find_rival(name).name for name in ALIASES] == list(ALIASES.values())
     with pytest.raises(ValueError, match="there is no method 'lightgmb': did you mean 'lightgbm'"):
@@ -90,7 +90,7 @@ def test_names_are_found_in_any_case_and_the_nearest_is_suggested():
         make_baseline(3)
 
 
-def test_a_missing_package_is_named_with_the_command(monkeypatch):
+def test_a_missing_package_gives_the_command_that_installs_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyearth", None)
     with pytest.raises(ImportError, match=r"mars needs the package py-earth2 .*pip install py-earth2"):
         make_baseline("mars")
@@ -104,9 +104,9 @@ def test_importing_the_package_imports_no_rival():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_every_exported_name_is_there_and_no_other():
+def test_dir_lists_exactly_the_exported_names():
     assert set(dir(salsa.baselines)) == set(salsa.baselines.__all__)
-    for _ in range(2):  # a module of the same name would take its place after the first import
+    for _ in range(2):  # a module of the same name would replace it after the first import
         assert all(callable(getattr(salsa.baselines, name)) for name in salsa.baselines.__all__ if name != "BASELINES")
     with pytest.raises(AttributeError, match="no attribute 'Baseline'"):
         _ = salsa.baselines.Baseline
@@ -117,7 +117,7 @@ def test_scikit_learn_contract_of_radial_basis_functions(estimator, check):
     check(estimator)
 
 
-def test_radial_basis_functions_go_through_the_data_and_the_mean_of_repeated_rows():
+def test_radial_basis_functions_interpolate_the_data_and_the_mean_of_repeated_rows():
     X, y = additive_truth(60, 3)
     assert_allclose(RBFInterpolationRegressor().fit(X, y).predict(X), y, atol=1e-5)
     twice = RBFInterpolationRegressor().fit(np.r_[X, X], np.r_[y - 1, y + 1])

@@ -1,4 +1,4 @@
-"""Shepard interpolation: its formula, what it interpolates, and its limits."""
+"""Shepard interpolation: its formula, its interpolation of the data, and its limits."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from salsa.baselines.methods.shepard import POWERS, ShepardRegressor
 
 
 def naive(X, y, queries, power, weight=None):
-    """The definition, for queries that are no rows of X."""
+    """Compute the definition, for queries that are not rows of X."""
     weight = np.ones(len(X)) if weight is None else weight
     out = []
     for x in queries:
@@ -29,12 +29,12 @@ def noisy(n=60, D=3, seed=0):
 
 @parametrize_with_checks([ShepardRegressor(), ShepardRegressor(power=2.0)])
 def test_scikit_learn_estimator_contract(estimator, check, monkeypatch):
-    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without this, one check skips itself
     check(estimator)
 
 
 @pytest.mark.parametrize("power", [0.5, 2, 7.0, 60.0])
-def test_formula(power):
+def test_predictions_equal_the_formula(power):
     X, y = noisy()
     queries, weight = noisy(seed=1)[0], np.random.default_rng(2).uniform(0.1, 3, len(X))
     found = ShepardRegressor(power).fit(X, y, sample_weight=weight).predict(queries)
@@ -43,7 +43,7 @@ def test_formula(power):
 
 @settings(max_examples=examples(50))
 @given(st.integers(1, 6), st.integers(1, 40), st.integers(0, 999), st.floats(0.1, 100), st.floats(-250, 250))
-def test_interpolates_between_the_extremes(D, n, seed, power, log_unit):
+def test_predictions_interpolate_and_stay_between_the_extremes(D, n, seed, power, log_unit):
     rng = np.random.default_rng(seed)
     X, y, queries = (10**log_unit * rng.normal(size=(n, D)), rng.normal(size=n), 10**log_unit * rng.normal(size=(9, D)))
     model = ShepardRegressor(power).fit(X, y)
@@ -53,7 +53,7 @@ def test_interpolates_between_the_extremes(D, n, seed, power, log_unit):
     assert (found <= y.max() + 1e-12).all()
 
 
-def test_equal_rows_have_their_weighted_mean():
+def test_equal_rows_predict_their_weighted_mean():
     X = [[0.0, 0.0], [1.0, 1.0], [0.0, 0.0], [1.0, 1.0]]
     model = ShepardRegressor(2.0).fit(X, [1.0, 2.0, 5.0, 4.0], sample_weight=[3.0, 1.0, 1.0, 0.0])
     np.testing.assert_allclose(model.predict(X), [2.0, 2.0, 2.0, 2.0])
@@ -61,7 +61,7 @@ def test_equal_rows_have_their_weighted_mean():
 
 
 @pytest.mark.parametrize("power", [3.0, "auto"])
-def test_weights_are_repeated_rows(power):
+def test_weights_equal_repeated_rows(power):
     X, y = noisy()
     weight, queries = np.random.default_rng(0).integers(0, 4, len(X)), noisy(seed=1)[0]
     model = ShepardRegressor(power, random_state=0)
@@ -70,21 +70,21 @@ def test_weights_are_repeated_rows(power):
     np.testing.assert_allclose(found, again, rtol=1e-10)
 
 
-def test_far_away_is_the_mean_and_next_to_a_row_is_its_value():
+def test_distant_queries_predict_the_mean_and_close_ones_the_target_of_the_row():
     X, y = noisy()
     model = ShepardRegressor(4.0).fit(X, y)
     np.testing.assert_allclose(model.predict([[1e9, 0, 0], [-1e300, 1e300, 0]]), y.mean(), rtol=1e-6)
     np.testing.assert_allclose(model.predict(X + 1e-9), y, rtol=1e-6)
 
 
-def test_a_large_power_is_the_nearest_neighbour():
+def test_a_large_power_predicts_the_nearest_neighbour():
     X, y = noisy()
     queries = noisy(seed=1)[0]
     nearest = np.argmin(np.linalg.norm(queries[:, None] - X, axis=2), axis=1)
     np.testing.assert_allclose(ShepardRegressor(1e5).fit(X, y).predict(queries), y[nearest], rtol=1e-9)
 
 
-def test_outputs_are_fitted_one_by_one():
+def test_several_outputs_equal_separate_fits():
     X, y = noisy()
     queries = noisy(seed=1)[0]
     found = ShepardRegressor(3.0).fit(X, np.column_stack([y, X[:, 0]])).predict(queries)
@@ -93,7 +93,7 @@ def test_outputs_are_fitted_one_by_one():
 
 
 class TestChoiceOfPower:
-    def test_errors_are_those_of_refits(self):
+    def test_cv_errors_equal_the_errors_of_refits(self):
         X, y = noisy()
         folds = list(KFold(4, shuffle=True, random_state=0).split(X))
         model = ShepardRegressor(cv=folds).fit(X, y)
@@ -103,13 +103,13 @@ class TestChoiceOfPower:
             squares = [(naive(X[a], y[a], X[b], power) - y[b]) ** 2 for a, b in folds]
             assert model.cv_errors_[power] == pytest.approx(np.concatenate(squares).mean() / y.var())
 
-    def test_noise_wants_a_small_power_and_steps_a_large_one(self):
+    def test_noise_chooses_a_small_power_and_a_step_function_a_large_one(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (300, 2))
         assert ShepardRegressor(random_state=0).fit(X, rng.normal(size=300)).power_ == POWERS[0]
         assert ShepardRegressor(random_state=0).fit(X, np.sign(X[:, 0])).power_ >= 4
 
-    def test_given_candidates_and_the_seed(self):
+    def test_given_candidates_are_tried_and_the_seed_decides_the_folds(self):
         X, y = noisy()
         first, same, other = (ShepardRegressor([1, 5], random_state=s).fit(X, y).cv_errors_ for s in (0, 0, 1))
         assert list(first) == [1.0, 5.0]
@@ -117,12 +117,12 @@ class TestChoiceOfPower:
 
 
 @pytest.mark.parametrize("power", [0, -1.0, np.inf, np.nan, "large", [], [2.0, -1.0], None])
-def test_bad_powers(power):
+def test_powers_must_be_positive_and_finite(power):
     with pytest.raises(ValueError, match="positive finite numbers"):
         ShepardRegressor(power).fit(*noisy())
 
 
-def test_bad_weights():
+def test_weights_that_are_all_zero_are_refused():
     X, y = noisy()
     with pytest.raises(ValueError, match="zero"):
         ShepardRegressor().fit(X, y, sample_weight=np.zeros(len(X)))

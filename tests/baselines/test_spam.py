@@ -1,4 +1,4 @@
-"""SpAM: the conditions of its minimum, the lasso, a slow twin of the group lasso, and what it selects."""
+"""SpAM: the conditions of its minimum, the lasso, a slow twin of the group lasso, and selected features."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def additive(n=200, D=8, seed=0, noise=0.3):
 
 
 def proximal_gradient(bases, y, alpha, steps=20000):
-    """min 1/2 |y - sum_j B_j b_j|^2 / n + alpha sum_j |B_j b_j| / sqrt(n): its fit, by plain steps downhill."""
+    """Fit min 1/2 |y - sum_j B_j b_j|^2 / n + alpha sum_j |B_j b_j| / sqrt(n) by proximal gradient steps."""
     n = len(y)
     Qs = [np.linalg.qr(B - B.mean(axis=0))[0] * np.sqrt(n) for B in bases]
     length = 1 / np.linalg.norm(np.hstack(Qs) / np.sqrt(n), 2) ** 2
@@ -35,7 +35,7 @@ def proximal_gradient(bases, y, alpha, steps=20000):
 
 class TestGroupLasso:
     @pytest.mark.parametrize("share", [0.02, 0.2, 0.7])
-    def test_conditions_of_the_minimum(self, share):
+    def test_the_solution_satisfies_the_conditions_of_the_minimum(self, share):
         X, y = additive(D=12)
         X[:, 5] = X[:, 0] + 0.3 * X[:, 5]
         basis = AdditiveBasis.of(X, 7)
@@ -50,8 +50,8 @@ class TestGroupLasso:
             else:
                 assert np.linalg.norm(slope[block]) <= alpha * (1 + 1e-9)
 
-    def test_slow_twin(self):
-        """Any basis of the same splines will do: here, powers of the feature between its knots."""
+    def test_predictions_equal_the_slow_twin(self):
+        """The fit does not depend on the basis of the splines: the twin uses truncated powers."""
         X, y = additive(n=80, D=4)
         z = standardise(y).z
         model = SpAMRegressor(alpha=0.1, n_functions=3, tol=1e-11).fit(X, y)
@@ -65,7 +65,7 @@ class TestGroupLasso:
         fit = proximal_gradient(bases, z, 0.1)
         np.testing.assert_allclose(standardise(y).mean + standardise(y).scale * fit, model.predict(X), atol=1e-6)
 
-    def test_straight_lines_are_the_lasso(self):
+    def test_straight_lines_equal_the_lasso(self):
         X, y = additive()
         new = additive(seed=1)[0]
         model = SpAMRegressor(alpha=0.1, n_functions=1, tol=1e-11).fit(X, y)
@@ -75,7 +75,7 @@ class TestGroupLasso:
         np.testing.assert_allclose(model.sizes_, np.abs(lasso.coef_), atol=1e-6)
         assert (model.sizes_ == 0).any()
 
-    def test_one_feature_is_shrunk_once(self):
+    def test_alpha_shrinks_the_curve_of_a_single_feature_by_alpha(self):
         X, y = additive(D=3)
         x = X[:, [0]]
         full = SpAMRegressor(alpha=0, n_functions=5).fit(x, y)
@@ -83,7 +83,7 @@ class TestGroupLasso:
         shrunk = SpAMRegressor(alpha=0.3 * size / y.std(), n_functions=5).fit(x, y)
         np.testing.assert_allclose(shrunk.predict(x) - y.mean(), 0.7 * (full.predict(x) - y.mean()), atol=1e-8)
 
-    def test_from_the_largest_alpha_on_only_the_mean_is_left(self):
+    def test_the_largest_alpha_predicts_the_mean_and_a_smaller_one_does_not(self):
         X, y = additive()
         lasso = GroupLasso.of(AdditiveBasis.of(X, 7), X, standardise(y).z)
         nothing = SpAMRegressor(alpha=lasso.largest_alpha * (1 + 1e-12), n_functions=6).fit(X, y)
@@ -92,14 +92,14 @@ class TestGroupLasso:
         something = SpAMRegressor(alpha=lasso.largest_alpha * 0.99, n_functions=6).fit(X, y)
         assert (something.sizes_ > 0).sum() == 1
 
-    def test_start_does_not_matter(self):
+    def test_the_start_does_not_change_the_solution(self):
         X, y = additive()
         lasso = GroupLasso.of(AdditiveBasis.of(X, 7), X, standardise(y).z)
         start = np.random.default_rng(0).normal(size=len(lasso.c))
         cold, warm = (lasso.solve(0.1, b, tol=1e-12, max_iter=10000).coef for b in (None, start))
         np.testing.assert_allclose(cold, warm, atol=1e-10)
 
-    def test_says_when_it_did_not_end(self):
+    def test_too_few_rounds_give_a_convergence_warning(self):
         with pytest.warns(ConvergenceWarning, match="max_iter=1 rounds"):
             SpAMRegressor(alpha=0.01, n_functions=3, max_iter=1).fit(*additive())
 
@@ -127,7 +127,7 @@ class TestChoice:
         y = np.random.default_rng(5).normal(size=200)
         assert np.std(SpAMRegressor(random_state=0).fit(X, y).predict(X)) < 0.3
 
-    def test_constant_and_duplicated_columns(self):
+    def test_constant_and_duplicated_columns_do_not_change_predictions(self):
         X, y = additive()
         model = SpAMRegressor(alpha=0.05, n_functions=4, tol=1e-10).fit(X, y)
         more = np.column_stack([X, X[:, 0], np.full(len(X), 7.0)])
@@ -136,26 +136,26 @@ class TestChoice:
         assert other.sizes_[0] + other.sizes_[-2] == pytest.approx(model.sizes_[0], rel=1e-6)
         assert other.sizes_[-1] == 0
 
-    def test_duplicated_rows_are_harmless(self):
+    def test_duplicating_all_rows_does_not_change_the_fit(self):
         X, y = additive(n=40)
         once, twice = (
             SpAMRegressor(alpha=0.1, n_functions=4, tol=1e-10).fit(np.tile(X, (k, 1)), np.tile(y, k)) for k in (1, 2)
         )
         np.testing.assert_allclose(once.predict(X), twice.predict(X), atol=1e-7)
 
-    def test_same_seed_same_result_in_any_units(self):
+    def test_the_same_seed_gives_the_same_result_in_any_units(self):
         X, y = additive()
         first, same = (SpAMRegressor(random_state=3).fit(X, y) for _ in range(2))
         np.testing.assert_array_equal(first.predict(X), same.predict(X))
         other = SpAMRegressor(random_state=3).fit(X * 1e-4, y * 1e6)
         np.testing.assert_allclose(other.predict(X * 1e-4), first.predict(X) * 1e6, rtol=1e-4)
 
-    def test_huge_target(self):
+    def test_a_huge_target_scales_the_predictions(self):
         X, y = additive(n=40)
         model, huge = (SpAMRegressor(random_state=0).fit(X, target) for target in (y, y * 2.0**700))
         np.testing.assert_allclose(huge.predict(X) / 2.0**700, model.predict(X), rtol=1e-9)
 
-    def test_constant_target(self):
+    def test_a_constant_target_is_predicted_exactly(self):
         X, _ = additive(n=20)
         np.testing.assert_array_equal(SpAMRegressor().fit(X, np.full(20, 3.3)).predict(X), 3.3)
 
@@ -164,11 +164,11 @@ class TestChoice:
         [({"alpha": -1}, "alpha=-1"), ({"alpha": []}, "alpha="), ({"n_functions": 0}, "n_functions=0"),
          ({"n_functions": 2.5}, "whole numbers"), ({"cv": True}, "cv=True")],
     )  # fmt: skip
-    def test_bad_parameters(self, parameters, message):
+    def test_errors_name_the_invalid_parameter(self, parameters, message):
         with pytest.raises(ValueError, match=message):
             SpAMRegressor(**parameters).fit(*additive(n=20))
 
 
 @parametrize_with_checks([SpAMRegressor()])
-def test_scikit_learn(estimator, check):
+def test_scikit_learn_contract(estimator, check):
     check(estimator)

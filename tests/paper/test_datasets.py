@@ -1,4 +1,4 @@
-"""The paper's data sets: splits and values against a slow twin, downloads from a real local server."""
+"""The paper's data sets: splits and values compared with a slow twin, and downloads from a real local server."""
 
 import csv
 import gzip
@@ -52,32 +52,32 @@ OWN_NOISE = ("airfoil", "ccpp")
 
 @cache
 def shared_json(name: str) -> Any:
-    """A JSON file of the data folder."""
+    """Read a JSON file of the data folder."""
     return json.loads((DATA / name).read_text("utf-8"))
 
 
 @cache
 def raw(name: str) -> dict[str, np.ndarray]:
-    """Column name -> values (rows,), in file order."""
+    """Return a dict of column name -> values (rows,), in file order."""
     with gzip.open(DATA / f"{name}.csv.gz", "rt", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
     return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
 
 
 def table(name: str) -> np.ndarray:
-    """The whole table (rows, columns)."""
+    """Return the whole table (rows, columns)."""
     return np.column_stack(list(raw(name).values()))
 
 
 def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Rows train[cv_perm] (train where cv_perm is unknown) and test of splits.json."""
+    """Return the rows train[cv_perm] (train if cv_perm is unknown) and test of splits.json."""
     split = shared_json("splits.json")[name]
     train = np.array(split["train"])
     return train if split["cv_perm"] is None else train[split["cv_perm"]], np.array(split["test"])
 
 
 def standard(values: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """One column, (v - mean) / sd over the training rows; 0 if constant."""
+    """Standardise one column by mean and sd of the training rows; a constant column becomes 0."""
     fit = values[train]
     if len(set(fit)) == 1:
         return fit - fit[0], values[test] - fit[0]
@@ -85,7 +85,7 @@ def standard(values: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[n
 
 
 def column(name: str, label: str) -> np.ndarray:
-    """A column after the transform of the authors' program."""
+    """Return a column after the transform of the authors' program."""
     values = raw(name)[label]
     if (name, label) == ("propulsion", "ship_speed"):
         values = np.log(values)
@@ -95,7 +95,7 @@ def column(name: str, label: str) -> np.ndarray:
 
 
 def assert_columns(data: Dataset, target: str, train: np.ndarray, test: np.ndarray) -> None:
-    """Every real column and the target are the standardised raw ones, row by row."""
+    """Assert that every real column and the target equal the standardised raw columns."""
     real = [label for label in data.feature_names if not label.startswith("noise_")]
     for j, label in enumerate(real):
         expected = standard(column(data.name, label), train, test)
@@ -107,7 +107,7 @@ def assert_columns(data: Dataset, target: str, train: np.ndarray, test: np.ndarr
 
 
 def assert_same_data(a: Dataset, b: Dataset) -> None:
-    """All four arrays agree to the bit."""
+    """Assert that all four arrays agree to the bit."""
     for label in ("X_train", "y_train", "X_test", "y_test"):
         np.testing.assert_array_equal(getattr(a, label), getattr(b, label))
 
@@ -117,7 +117,7 @@ def assert_same_data(a: Dataset, b: Dataset) -> None:
 
 @needs_data
 @pytest.mark.parametrize(("protocol", "sizes"), [("authors", SIZES), ("described", DESCRIBED_SIZES)])
-def test_sizes(protocol: str, sizes: dict[str, tuple[int, int, int]]) -> None:
+def test_sets_have_the_documented_rows_and_features(protocol: str, sizes: dict[str, tuple[int, int, int]]) -> None:
     assert tuple(sizes) == DATASETS
     for name, (n, m, D) in sizes.items():
         data = load_dataset(name, protocol)
@@ -128,7 +128,7 @@ def test_sizes(protocol: str, sizes: dict[str, tuple[int, int, int]]) -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", [name for name in DATASETS if name not in (*OWN_NOISE, "galaxy")])
-def test_authors_rows_and_values(name: str) -> None:
+def test_rows_and_values_equal_the_slow_twin(name: str) -> None:
     data, entry = load_dataset(name), shared_json("datasets.json")[name]
     assert list(data.feature_names) == entry["features"]
     assert_columns(data, entry["target"], *rows_of(name))
@@ -146,7 +146,7 @@ def test_galaxy_is_neither_shuffled_nor_centred() -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", OWN_NOISE)
-def test_own_noise_sets_use_the_authors_rows(name: str) -> None:
+def test_sets_with_our_noise_columns_use_the_authors_rows(name: str) -> None:
     data, entry, (train, test) = load_dataset(name), shared_json("datasets.json")[name], rows_of(name)
     D = len(entry["features"])
     y_train, y_test = standard(raw(name)[entry["target"]], train, test)
@@ -161,7 +161,7 @@ def test_own_noise_sets_use_the_authors_rows(name: str) -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", OWN_NOISE)
-def test_noise_follows_the_seed_and_leaves_the_rest_alone(name: str) -> None:
+def test_the_seed_changes_noise_columns_and_row_order_only(name: str) -> None:
     first, other = load_dataset(name, noise_seed=3), load_dataset(name, noise_seed=4)
     assert_same_data(first, load_dataset(name, noise_seed=3))
     D = len(shared_json("datasets.json")[name]["features"])
@@ -183,7 +183,7 @@ def test_sets_without_noise_ignore_the_seed() -> None:
 @needs_data
 @pytest.mark.parametrize("protocol", ["authors", "described"])
 @pytest.mark.parametrize("name", [name for name in DATASETS if name != "galaxy"])
-def test_training_mean_0_and_sd_1(name: str, protocol: str) -> None:
+def test_training_columns_have_mean_0_and_sd_1(name: str, protocol: str) -> None:
     data = load_dataset(name, protocol)
     real = [j for j, label in enumerate(data.feature_names) if not label.startswith(("noise_", "P1"))]
     columns = np.column_stack([data.X_train[:, real], data.y_train])
@@ -200,7 +200,7 @@ def test_a_constant_column_becomes_exactly_zero() -> None:
 
 
 @needs_data
-def test_zero_predictor_is_the_lar_column_of_table_1() -> None:
+def test_predicting_zero_gives_the_lar_errors_of_table_1() -> None:
     with (DATA / "paper_table1.csv").open(newline="", encoding="utf-8") as file:
         lar = {row["dataset"]: float(row["mse"]) for row in csv.DictReader(file) if row["method"] == "LAR"}
     for name in set(DATASETS) - {"galaxy", "propulsion"}:
@@ -213,7 +213,7 @@ def test_zero_predictor_is_the_lar_column_of_table_1() -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", DESCRIBED_TARGETS)
-def test_described_targets(name: str) -> None:
+def test_described_targets_equal_the_slow_twin(name: str) -> None:
     assert_columns(load_dataset(name, "described"), DESCRIBED_TARGETS[name], *rows_of(name))
 
 
@@ -229,7 +229,7 @@ def test_described_targets(name: str) -> None:
         ("blog", set(), set()),
     ],
 )
-def test_described_features(name: str, gained: set[str], lost: set[str]) -> None:
+def test_described_features_differ_from_the_authors_as_documented(name: str, gained: set[str], lost: set[str]) -> None:
     authors, described = (set(load_dataset(name, p).feature_names) for p in ("authors", "described"))
     assert (described - authors, authors - described) == (gained, lost)
 
@@ -245,7 +245,7 @@ def test_described_telemonitoring_takes_the_women() -> None:
 
 @needs_data
 @pytest.mark.parametrize("name", sorted(set(DATASETS) - {*DESCRIBED_TARGETS, "telemonitoring", "airfoil"}))
-def test_the_other_sets_are_as_described(name: str) -> None:
+def test_both_protocols_agree_for_the_other_sets(name: str) -> None:
     assert_same_data(load_dataset(name), load_dataset(name, "described"))
 
 
@@ -268,12 +268,12 @@ def test_published_numbers_belong_to_the_authors_protocol(name: str) -> None:
 
 @needs_data
 @pytest.mark.parametrize(("given", "key"), [("HOUSING", "housing"), ("Telemonit", "telemonitoring")])
-def test_names_in_any_case_and_as_in_the_paper(given: str, key: str) -> None:
+def test_names_are_found_in_any_case_and_as_in_the_paper(given: str, key: str) -> None:
     assert load_dataset(given).name == key
 
 
 @pytest.mark.parametrize("name", ["fMRI", "School", "Bleeding", "brain"])
-def test_private_sets(name: str) -> None:
+def test_private_sets_are_refused_with_the_public_names(name: str) -> None:
     with pytest.raises(ValueError, match=f"^{name} is not public; the authors released 12 of 16 sets: hou"):
         load_dataset(name)
 
@@ -285,18 +285,18 @@ def test_private_sets(name: str) -> None:
         ("qq", "'qq'; Known sets: "),
     ],
 )
-def test_unknown_names(name: str, message: str) -> None:
+def test_unknown_names_are_refused_with_a_similar_name(name: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         load_dataset(name)
 
 
-def test_unknown_protocol() -> None:
+def test_an_unknown_protocol_is_refused() -> None:
     with pytest.raises(ValueError, match="protocol must be one of authors, described, not 'paper'"):
         load_dataset("housing", "paper")
 
 
 @pytest.mark.parametrize(("folder", "missing"), [("", "housing.csv.gz"), ("nowhere", "nowhere")])
-def test_missing_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, missing: str) -> None:
+def test_a_missing_table_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, missing: str) -> None:
     monkeypatch.setenv("SALSA_DATA", str(tmp_path / folder))
     with pytest.raises(FileNotFoundError, match=r"not exist; point SALSA_DATA at .*or unset it") as caught:
         load_dataset("housing")
@@ -304,7 +304,7 @@ def test_missing_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: 
 
 
 @pytest.mark.parametrize("content", [gzip.compress(b"a,b\n1,2\n"), b"not gzip"], ids=["gzip", "text"])
-def test_wrong_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+def test_a_wrong_table_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     monkeypatch.setenv("SALSA_DATA", str(tmp_path))
     (tmp_path / "housing.csv.gz").write_bytes(content)
     with pytest.raises(ValueError, match=r"housing\.csv\.gz was refused"):
@@ -316,7 +316,7 @@ def test_wrong_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: b
 
 @dataclass
 class Repository:
-    """A file server in a thread: what it serves, what was asked, and the client's cache."""
+    """A file server in a thread: its files, the requests that it got, and the client's cache."""
 
     cache: Path
     url: str = ""
@@ -326,12 +326,12 @@ class Repository:
     delay: float = 0.0  # seconds before it answers
 
     def cached(self) -> list[str]:
-        """Everything below the cache folder."""
+        """Return the names of all files and folders below the cache folder."""
         return sorted(str(path.relative_to(self.cache)) for path in self.cache.rglob("*"))
 
 
 def handler(repository: Repository) -> type[BaseHTTPRequestHandler]:
-    """A request handler that serves the files of `repository`."""
+    """Return a request handler that serves the files of `repository`."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -353,7 +353,7 @@ def handler(repository: Repository) -> type[BaseHTTPRequestHandler]:
 
 
 class Server(ThreadingHTTPServer):
-    """A threaded server that says nothing when a client hangs up, as the tests want it to."""
+    """A threaded server that prints nothing when a client closes the connection."""
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print no traceback."""
@@ -361,7 +361,7 @@ class Server(ThreadingHTTPServer):
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    """The address of a running server in SALSA_DATA_URL, an empty SALSA_CACHE and no SALSA_DATA."""
+    """Start a server with its address in SALSA_DATA_URL, an empty SALSA_CACHE and no SALSA_DATA."""
     result = Repository(tmp_path / "cache")
     with Server(("127.0.0.1", 0), handler(result)) as server:
         result.url = f"http://127.0.0.1:{server.server_port}"
@@ -375,26 +375,26 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repo
 
 
 def from_folder(name: str) -> Dataset:
-    """The data set as read from the data folder."""
+    """Load a data set from the data folder."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SALSA_DATA", str(DATA))
         return load_dataset(name)
 
 
 def as_text(values: np.ndarray, separator: str) -> bytes:
-    """A table as text without header, every float64 exact."""
+    """Format a table as text without a header; every float64 is exact."""
     return "".join(separator.join(map(repr, row)) + "\r\n" for row in values.tolist()).encode()
 
 
 def as_mat(variables: dict[str, Any]) -> bytes:
-    """A MATLAB file."""
-    file: Any = io.BytesIO()  # savemat takes open files, its type stub only paths
+    """Return the content of a MATLAB file."""
+    file: Any = io.BytesIO()  # savemat accepts open files, but its type stub does not
     savemat(file, variables, do_compression=True)
     return bytes(file.getvalue())
 
 
 def mat_variants() -> list[Any]:
-    """(set, authors' file, variables from the table): every arrangement the assembler has to understand."""
+    """Return (set, authors' file, variables from the table) for every arrangement of variables in a MATLAB file."""
     ids = np.array(["rs1", "rs2"], dtype=object)
     return [
         pytest.param("ccpp", "ccpp.mat", ccpp_variables, id="ccpp"),
@@ -407,21 +407,21 @@ def mat_variants() -> list[Any]:
 
 
 def ccpp_variables(values: np.ndarray) -> dict[str, np.ndarray]:
-    """The four variables of ccpp.mat."""
+    """Return the four variables of ccpp.mat."""
     train, test = values[:7000], values[7000:]
     return {"XTest": test[:, :4], "XTrain": train[:, :4], "YTest": test[:, 4:], "YTrain": train[:, 4:]}
 
 
 @pytest.fixture
 def housing(repository: Repository) -> Repository:
-    """A repository that serves housing.txt as the authors do."""
+    """Return a repository that serves housing.txt as the authors do."""
     repository.files["housing.txt"] = as_text(table("housing"), " ")
     return repository
 
 
 @needs_data
 @pytest.mark.parametrize(("name", "separator"), [("housing", "   "), ("forestfires", ","), ("airfoil", "\t")])
-def test_download_text(repository: Repository, name: str, separator: str) -> None:
+def test_downloaded_text_files_give_the_same_data(repository: Repository, name: str, separator: str) -> None:
     repository.files[f"{name}.txt"] = as_text(table(name), separator)
     assert_same_data(load_dataset(name), from_folder(name))
     assert repository.cached() == [f"{name}.txt"]
@@ -430,14 +430,14 @@ def test_download_text(repository: Repository, name: str, separator: str) -> Non
 
 @needs_data
 @pytest.mark.parametrize(("name", "file", "variables"), mat_variants())
-def test_download_mat(repository: Repository, name: str, file: str, variables: Any) -> None:
+def test_downloaded_mat_files_give_the_same_data(repository: Repository, name: str, file: str, variables: Any) -> None:
     repository.files[file] = as_mat(variables(table(name)))
     assert_same_data(load_dataset(name), from_folder(name))
     assert repository.cached() == [file]
 
 
 @needs_data
-def test_minus_zero_is_zero(repository: Repository) -> None:
+def test_minus_zero_counts_as_zero(repository: Repository) -> None:
     values = table("insulin")
     values[values == 0] = -0.0
     repository.files["epidata.mat"] = as_mat({"data": values})
@@ -445,7 +445,7 @@ def test_minus_zero_is_zero(repository: Repository) -> None:
 
 
 @needs_data
-def test_second_load_asks_nobody(housing: Repository) -> None:
+def test_a_second_load_sends_no_request(housing: Repository) -> None:
     assert_same_data(load_dataset("housing"), load_dataset("housing"))
     assert housing.requests == ["/housing.txt"]
 
@@ -453,7 +453,7 @@ def test_second_load_asks_nobody(housing: Repository) -> None:
 @needs_data
 @pytest.mark.parametrize("damage", [b"", b"junk", b"1 2 3\n4 5 6\n"])
 @pytest.mark.filterwarnings("ignore:loadtxt. input contained no data")
-def test_damaged_cache_is_fetched_again(housing: Repository, damage: bytes) -> None:
+def test_a_damaged_cache_file_is_downloaded_again(housing: Repository, damage: bytes) -> None:
     housing.cache.mkdir()
     (housing.cache / "housing.txt").write_bytes(damage)
     assert_same_data(load_dataset("housing"), from_folder("housing"))
@@ -462,7 +462,7 @@ def test_damaged_cache_is_fetched_again(housing: Repository, damage: bytes) -> N
 
 
 @needs_data
-def test_damaged_cache_is_fetched_again_only_once(housing: Repository) -> None:
+def test_a_damaged_cache_file_is_downloaded_again_only_once(housing: Repository) -> None:
     housing.files["housing.txt"] = b"junk"
     housing.cache.mkdir()
     (housing.cache / "housing.txt").write_bytes(b"junk")
@@ -472,7 +472,7 @@ def test_damaged_cache_is_fetched_again_only_once(housing: Repository) -> None:
 
 
 @needs_data
-def test_other_values_are_refused(housing: Repository) -> None:
+def test_changed_values_are_refused(housing: Repository) -> None:
     values = table("housing")
     values[0, 0] = np.nextafter(values[0, 0], 1)
     housing.files["housing.txt"] = as_text(values, " ")
@@ -490,7 +490,7 @@ def test_unreadable_content_is_refused(repository: Repository, name: str, file: 
 
 
 @needs_data
-def test_transfer_that_breaks_off(housing: Repository) -> None:
+def test_a_broken_transfer_is_reported_and_not_cached(housing: Repository) -> None:
     housing.missing_bytes = 1000
     size = len(housing.files["housing.txt"])
     with pytest.raises(ConnectionError, match=f"broke off after {size} of {size + 1000} bytes"):
@@ -498,21 +498,21 @@ def test_transfer_that_breaks_off(housing: Repository) -> None:
     assert housing.cached() == []
 
 
-def test_missing_file_on_the_server(repository: Repository) -> None:
+def test_a_missing_file_on_the_server_is_reported(repository: Repository) -> None:
     with pytest.raises(ConnectionError, match=f"cannot download {repository.url}/music.txt: .*404"):
         load_dataset("music")
     assert repository.cached() == []
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://127.0.0.1:port"])
-def test_unreachable_server(repository: Repository, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
+def test_an_unreachable_server_is_reported(repository: Repository, monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv("SALSA_DATA_URL", url)
     with pytest.raises(ConnectionError, match=f"cannot download {url}/music.txt: .*set SALSA_DATA to "):
         load_dataset("music")
     assert repository.cached() == []
 
 
-def test_silent_server(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_server_times_out(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("salsa.paper.datasets._TIMEOUT", 0.05)
     repository.delay = 0.5
     with pytest.raises(ConnectionError, match=r"cannot download .*timed out"):
@@ -520,7 +520,7 @@ def test_silent_server(repository: Repository, monkeypatch: pytest.MonkeyPatch) 
     assert repository.cached() == []
 
 
-def test_too_large_file(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_too_large_file_is_refused(repository: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("salsa.paper.datasets._MAX_BYTES", 100)
     repository.files["music.txt"] = b"1" * 101
     with pytest.raises(ConnectionError, match="larger than 100 bytes"):
@@ -529,7 +529,7 @@ def test_too_large_file(repository: Repository, monkeypatch: pytest.MonkeyPatch)
 
 
 @needs_data
-def test_interrupt_while_writing_leaves_nothing(housing: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_while_writing_leaves_no_file(housing: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(path: Path, target: Path) -> None:
         assert path.read_bytes() == housing.files[target.name]
         raise KeyboardInterrupt
@@ -541,7 +541,7 @@ def test_interrupt_while_writing_leaves_nothing(housing: Repository, monkeypatch
 
 
 @needs_data
-def test_default_cache_folder(housing: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_cache_is_the_user_folder(housing: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SALSA_CACHE")
     for variable in ("XDG_CACHE_HOME", "LOCALAPPDATA"):
         monkeypatch.setenv(variable, str(tmp_path / "user"))

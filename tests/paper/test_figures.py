@@ -1,4 +1,4 @@
-"""Figure 1: fits that are rows on disk, interrupted and continued, what the rows say, and the pictures."""
+"""Figure 1: fits as rows on disk, interrupted and continued runs, means over the rows, and the pictures."""
 
 import json
 import os
@@ -27,7 +27,7 @@ HEADER = "method,n,trial,mse,variance,order,seconds,status\n"
 
 
 def linear(n, trial):
-    """Ten rows to test on."""
+    """Return n training rows and ten test rows of a linear truth."""
     X = np.random.default_rng(trial).uniform(size=(n + 10, 3))
     y = X @ [1.0, 2.0, 3.0]
     return Sample(X[:n], y[:n], X[n:], y[n:])
@@ -49,7 +49,7 @@ def read_rows(path):
 
 
 class TestMeasure:
-    def test_a_fit(self):
+    def test_a_row_holds_the_error_variance_order_and_status_of_its_fit(self):
         found = measure(Job("salsa-d1", 60, 0), linear)
         model = make("salsa-d1").fit(*linear(60, 0)[:2])
         sample = linear(60, 0)
@@ -57,20 +57,20 @@ class TestMeasure:
         assert (found.variance, found.order, found.status) == (np.var(sample.y_test), 1, OK)
         assert found.mse < 0.01 * found.variance
 
-    def test_the_papers_method(self):
+    def test_salsa_d3_has_the_parameters_of_the_paper(self):
         model = make("salsa-d3")
         assert (model.order, model.relevance, model.interactions, model.bandwidth) == (
             *(3, "equal", "exact"),
             "rule_of_thumb",
         )
 
-    def test_a_failure_is_told(self):
+    def test_an_error_becomes_the_status(self):
         def broken(n, trial):
             raise RuntimeError("no data today")
 
         assert measure(Job("ridge", 30, 0), broken).status == "failed: RuntimeError: no data today"
 
-    def test_unknown_method(self, tmp_path):
+    def test_unknown_methods_and_too_large_orders_are_refused(self, tmp_path):
         with pytest.raises(ValueError, match="no method 'rigde': did you mean 'ridge'"):
             list(run_figure(SMALL, tmp_path, methods=["rigde"]))
         with pytest.raises(ValueError, match="salsa-d5: the order is at most the number of features, 4"):
@@ -78,26 +78,26 @@ class TestMeasure:
 
 
 class TestRows:
-    def test_there_and_back(self, tmp_path):
+    def test_rows_are_read_as_they_were_written(self, tmp_path):
         rows = [row(), row(n=60, status=TIMED_OUT), row(trial=1, status='failed: ValueError: "1, 2" is not 3')]
         rows.append(Row("salsa-d3", 100, 0, 1 / 3, 2 / 3, 3, 0.1, OK))
         write(tmp_path / "a.csv", rows)
         assert read_rows(tmp_path / "a.csv") == rows
         assert (tmp_path / "a.csv").read_text().startswith(HEADER)
 
-    def test_none(self, tmp_path):
+    def test_a_missing_file_or_an_incomplete_header_has_no_rows(self, tmp_path):
         assert read_rows(tmp_path / "a.csv") == []
         (tmp_path / "a.csv").write_text("method,n,tr")
         assert read_rows(tmp_path / "a.csv") == []
 
-    def test_a_limit_is_the_time_of_what_was_ended(self, tmp_path):
+    def test_a_job_that_timed_out_runs_again_only_with_a_higher_limit(self, tmp_path):
         write(tmp_path / "a.csv", [row(status=TIMED_OUT, seconds=10.0)])
         with open_ledger(tmp_path / "a.csv", Row) as ledger:
             assert [ledger.is_done(row().job, limit) for limit in (5.0, 10.0, 11.0)] == [True, True, False]
 
 
 class TestRuns:
-    def test_interrupted_and_continued(self, tmp_path):
+    def test_an_interrupted_run_continues_with_the_missing_jobs(self, tmp_path):
         fits = run_figure(SMALL, tmp_path, trials=2, n_jobs=2)
         first = [next(fits)[0] for _ in range(3)]
         fits.close()
@@ -121,34 +121,34 @@ class TestRuns:
             deadline = time.monotonic() + 100
             while b"salsa" not in (path.read_bytes() if path.exists() else b"") and time.monotonic() < deadline:
                 time.sleep(0.02)
-            process.send_signal(signal.SIGKILL)  # while it boosts, which takes a minute
-            assert process.communicate(timeout=30) == (b"", None)  # which is when nobody has its output any more
+            process.send_signal(signal.SIGKILL)  # boosting is running, which takes a minute
+            assert process.communicate(timeout=30) == (b"", None)  # it returns when no process holds the output
         before = path.read_bytes()
         assert [each.job for each in read_rows(path)] == [Job("salsa-d1", 1500, 0)]
         ((new, left),) = run_figure(FIGURES["fig1b"], tmp_path, trials=1, methods=["salsa-d1"], sizes=[1500, 60])
         assert (new.job, new.status, left) == (Job("salsa-d1", 60, 0), OK, 0)
         assert path.read_bytes().startswith(before)
 
-    def test_time_limit(self, tmp_path):
-        """The one that is too slow is ended, and the next is fitted in a new process."""
+    def test_a_slow_fit_times_out_and_the_next_fit_runs(self, tmp_path):
+        """The slow fit is killed, and the next fit runs in a new process."""
         fits = run_figure(SMALL, tmp_path, trials=1, methods=["gbrt", "ridge"], sizes=[200], time_limit=0.3)
         statuses = {each.method: (each.status, each.seconds) for each, _ in fits}
         assert statuses["gbrt"] == (TIMED_OUT, 0.3)
         assert statuses["ridge"][0] == OK
 
-    def test_rows_of_another_truth_are_not_mixed_in(self, tmp_path):
+    def test_a_file_with_rows_of_another_truth_is_refused(self, tmp_path):
         write(tmp_path / "small.csv", [row(n=999)])
         with pytest.raises(ValueError, match=r"small\.csv holds errors for another truth"):
             list(run_figure(SMALL, tmp_path))
 
-    def test_trial_after_trial(self):
+    def test_jobs_are_ordered_by_trial_and_falling_n(self):
         jobs = SMALL.jobs(2, SMALL.methods, SMALL.sizes)
         assert [job.trial for job in jobs] == 4 * [0] + 4 * [1]
         assert jobs[0] == Job("salsa-d2", 60, 0)
 
 
 class TestPoints:
-    def test_means(self, tmp_path):
+    def test_a_point_has_means_over_the_first_trials(self, tmp_path):
         shares = enumerate((0.1, 0.2, 0.6, 9.0))
         write(tmp_path / "small.csv", [row(trial=trial, share=share) for trial, share in shares])
         (point,) = points(SMALL, tmp_path, trials=3)
@@ -157,7 +157,7 @@ class TestPoints:
         assert point["share_se"] == pytest.approx(np.std([0.1, 0.2, 0.6], ddof=1) / np.sqrt(3))
         assert (point["trials"], point["seconds"], point["status"]) == (3, 1.0, OK)
 
-    def test_a_point_that_was_not_reached_has_no_error(self, tmp_path):
+    def test_a_point_with_an_unfinished_trial_has_no_error(self, tmp_path):
         write(tmp_path / "small.csv", [row(), row(trial=1, status=TIMED_OUT), row(method="salsa-d2")])
         ours, ridge = points(SMALL, tmp_path, trials=2)
         assert (ours["method"], ours["trials"], ours["share_se"]) == ("salsa-d2", 1, None)
@@ -179,7 +179,7 @@ class TestPicture:
         write(tmp_path / "small.csv", rows)
         return points(SMALL, tmp_path, trials=2)
 
-    def test_lines_axes_and_words(self, some):
+    def test_lines_axes_legend_and_note_show_the_points(self, some):
         figure = draw_figure(some, "a title")
         (ax,) = figure.axes
         assert (ax.get_xscale(), ax.get_yscale(), ax.get_title()) == ("log", "log", "a title")
@@ -195,7 +195,7 @@ class TestPicture:
         figure.draw_without_rendering()
         assert legend.get_window_extent().x0 >= ax.get_window_extent().x1
 
-    def test_file(self, some, tmp_path):
+    def test_saving_writes_a_png_file_and_no_temporary_file(self, some, tmp_path):
         save_figure(draw_figure(some, "a title"), tmp_path / "small.png")
         assert (tmp_path / "small.png").read_bytes().startswith(b"\x89PNG")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["small.csv", "small.png"]
@@ -209,11 +209,11 @@ class TestPicture:
         assert len(looks) == len(methods)
         assert len(markers) >= len(methods) - 1
 
-    def test_nothing_to_draw(self):
+    def test_drawing_without_finished_points_is_refused(self):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw_figure([], "a title")
 
-    def test_names(self):
+    def test_names_in_the_legend_are_the_names_of_the_paper(self):
         assert [name_of(m) for m in ("salsa-d8", "salsa-paper", "krr", "lightgbm")] == [
             *("SALSA, d = 8", "SALSA, d by CV", "KRR", "LightGBM")
         ]
@@ -226,7 +226,7 @@ class TestCommand:
             cli.main()
         return exit_.value.code or 0, *capsys.readouterr()
 
-    def test_file_picture_table_and_json(self, monkeypatch, capsys, tmp_path):
+    def test_the_command_writes_a_file_a_picture_a_table_and_json(self, monkeypatch, capsys, tmp_path):
         arguments = [
             "fig1b",
             "--methods",
@@ -258,18 +258,18 @@ class TestCommand:
             ("--limit 0", "not a positive number of seconds"),
         ],
     )
-    def test_what_cannot_be(self, monkeypatch, capsys, tmp_path, options, message):
+    def test_invalid_options_give_an_error_and_no_files(self, monkeypatch, capsys, tmp_path, options, message):
         code, out, err = self.run(monkeypatch, capsys, "fig1b", "--out", tmp_path, *options.split())
         assert (code, out) == (2, "")
         assert message in err
         assert os.listdir(tmp_path) == []
 
 
-class TestWhatWeMeasured:
-    """The claims of docs/figures.md, from the rows in docs/results."""
+class TestMeasuredResults:
+    """The claims of docs/figures.md, tested on the rows in docs/results."""
 
     def errors(self, name, least):
-        """method -> n -> error, means over trials, of which there are at least so many."""
+        """Return method -> n -> mean error over trials; at least `least` trials must be finished."""
         found: dict[str, dict[int, float]] = {}
         for point in points(FIGURES[name], RESULTS, trials=10):
             assert point["trials"] >= least or point["status"] != OK

@@ -1,4 +1,4 @@
-"""The authors' protocol reproduces their table to the digit."""
+"""The authors' protocol reproduces Table 1 to five decimals."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from salsa.paper.direct import direct_minimum
 from salsa.paper.protocol import contiguous_folds
 from salsa.paper.runner import METHODS, run
 
-# docs/paper.md: mean squared error and order, as the authors' program gives them
+# Mean squared error and order of the authors' program (docs/paper.md)
 REFERENCE = {
     "housing": (0.26241, 11),  # the published order, 9, is a misprint
     "forestfires": (0.35301, 3),
@@ -33,7 +33,7 @@ ALL_FOLDS = {"housing": (0.34274, 3), "forestfires": (0.34372, 2), "insulin": (1
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in REFERENCE]
 )
-def test_table_1_to_five_decimals(name):
+def test_table_1_is_reproduced_to_five_decimals(name):
     row = run(name, "salsa")
     mse, order = REFERENCE[name]
     assert abs(row["mse"] - mse) < 1e-5
@@ -43,7 +43,7 @@ def test_table_1_to_five_decimals(name):
 @needs_data
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mse", "sd", "order"), [("airfoil", 0.514, 0.008, 5), ("ccpp", 0.0668, 0.0008, 1)])
-def test_sets_with_noise_columns_of_our_own_lie_within_the_spread(name, mse, sd, order):
+def test_errors_with_our_noise_columns_lie_within_the_expected_spread(name, mse, sd, order):
     row = run(name, "salsa")
     assert row["seeds"] == 5
     assert row["mse_sd"] > 0
@@ -53,7 +53,7 @@ def test_sets_with_noise_columns_of_our_own_lie_within_the_spread(name, mse, sd,
 
 @needs_data
 @pytest.mark.parametrize("name", DESCRIBED)
-def test_as_described_in_the_paper(name):
+def test_the_described_protocol_gives_the_documented_errors(name):
     mse, order = DESCRIBED[name]
     data = load_dataset(name, protocol="described")
     model = AuthorsProtocol().fit(data.X_train, data.y_train)
@@ -63,7 +63,7 @@ def test_as_described_in_the_paper(name):
 
 @needs_data
 @pytest.mark.parametrize("name", ALL_FOLDS)
-def test_with_all_five_folds(name):
+def test_all_five_folds_give_the_documented_errors(name):
     mse, order = ALL_FOLDS[name]
     data = load_dataset(name)
     model = METHODS["salsa-5fold"]().fit(data.X_train, data.y_train)
@@ -74,7 +74,7 @@ def test_with_all_five_folds(name):
 @needs_data
 @pytest.mark.filterwarnings("ignore:.* far outside the range")
 def test_the_regressor_in_the_papers_setting_agrees_with_all_five_folds():
-    """Same kernel, same rows in the folds; intercept and a finer, wider alpha grid move the error by less than 2 %."""
+    """Kernel and folds are equal; an intercept and a finer, wider alpha grid change the error by less than 2 %."""
     data = load_dataset("forestfires")
     model = SalsaRegressor(relevance="equal", interactions="exact", bandwidth="rule_of_thumb", cv=KFold(5))
     model.fit(data.X_train, data.y_train)
@@ -113,8 +113,8 @@ def test_folds_are_contiguous_and_cover_all_rows(n):
     np.testing.assert_array_equal(rows, np.arange(n))
 
 
-def test_protocol_is_the_stated_model(data):
-    """Order d alone, unnormalised, times sd(y), no intercept: coefficients solve (K + alpha I) c = y."""
+def test_the_protocol_fits_the_stated_model(data):
+    """The kernel K is sd(y) e_d without intercept; the coefficients solve (K + alpha I) c = y."""
     from itertools import combinations
 
     X, y = data
@@ -126,7 +126,7 @@ def test_protocol_is_the_stated_model(data):
     assert model.order_ == min(model.errors_, key=model.errors_.get)
 
 
-def test_folds_used_is_checked(data):
+def test_folds_used_above_5_is_refused(data):
     with pytest.raises(ValueError, match="from 1 to 5"):
         AuthorsProtocol(folds_used=6).fit(*data)
 

@@ -1,4 +1,4 @@
-"""Trials of Table 1: in this process and in others, on disk, stopped, killed and continued."""
+"""Trials of Table 1: in this process and in worker processes, on disk, timed out, killed and continued."""
 
 import math
 import os
@@ -33,7 +33,7 @@ from salsa.paper.runner import (
     run_all,
 )
 
-needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not here to find processes")
+needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
 NAME, HEADER = "results.csv", ",".join(Result._fields)
 A, B = Trial("housing", "ridge"), Trial("housing", "knn")
 
@@ -47,7 +47,7 @@ def results_in(folder):
 
 
 def same(a, b):
-    """Equal, where not a number equals itself."""
+    """Whether all values are equal; NaN equals NaN."""
     return [str(value) for value in a] == [str(value) for value in b]
 
 
@@ -57,7 +57,7 @@ class TestNames:
         assert set(PAPER_RIVALS) <= set(BASELINES)
         assert set(METHODS) == {*OURS, *PAPER_RIVALS, "svr-eps-untuned"}
 
-    def test_all_means_the_22_of_the_paper_and_ours(self):
+    def test_all_stands_for_the_22_methods_of_the_paper_and_ours(self):
         assert ("salsa", "salsa-learned", *PAPER_RIVALS) == EVERY
 
     def test_only_additive_gp_lacks_published_numbers(self):
@@ -65,18 +65,18 @@ class TestNames:
         assert {method for _, method in missing} == {"additive-gp"}
         assert len(missing) == 8
 
-    def test_nothing_is_published_for_what_was_not_run(self):
+    def test_the_described_protocol_has_no_published_numbers(self):
         assert published("speech", "ridge", "described") == (None, None, None)
 
-    def test_every_form_of_salsa_is_held_against_salsa(self):
+    def test_every_variant_of_salsa_has_the_published_numbers_of_salsa(self):
         assert published("speech", "salsa-learned") == published("speech", "salsa") == (0.02246, 2, 4.71)
 
-    def test_without_tuning_it_is_held_against_epsilon_svr(self):
+    def test_untuned_svr_has_the_published_numbers_of_epsilon_svr(self):
         assert published("speech", "svr-eps-untuned") == published("speech", "svr-eps")
 
 
 class TestLedger:
-    def test_numbers_come_back_exactly(self, tmp_path):
+    def test_numbers_are_read_exactly_as_written(self, tmp_path):
         written = [result(order=3, limit=600.0), result(B, status='failed: ValueError: "a, b"', mse=math.nan)]
         with results_in(tmp_path / "new" / "folder") as ledger:
             for one in written:
@@ -87,7 +87,7 @@ class TestLedger:
     @pytest.mark.parametrize(
         "torn", ["housing,knn,authors,0,256", "housing,knn,authors,0,256,12,ok,0.5,,1.0,1.0,60", "h"]
     )
-    def test_a_torn_line_is_removed(self, tmp_path, torn):
+    def test_an_incomplete_last_line_is_removed(self, tmp_path, torn):
         with results_in(tmp_path) as ledger:
             ledger.add(result())
         with (tmp_path / NAME).open("a") as file:
@@ -117,7 +117,7 @@ class TestLedger:
         with results_in(tmp_path) as ledger:
             assert ledger.results[A].mse == 7.0
 
-    def test_other_files_are_left_alone(self, tmp_path):
+    def test_other_files_are_refused_and_not_changed(self, tmp_path):
         (tmp_path / NAME).write_text("a,b\n1,2\n")
         with (
             pytest.raises(ValueError, match=r"results\.csv is not a file of these results"),
@@ -127,7 +127,7 @@ class TestLedger:
         assert (tmp_path / NAME).read_text() == "a,b\n1,2\n"
 
     @pytest.mark.parametrize("line", ["housing,ridge,authors", result()._replace(seed="x")])
-    def test_a_damaged_line_is_named(self, tmp_path, line):
+    def test_a_damaged_line_is_reported_with_its_number(self, tmp_path, line):
         text = line if isinstance(line, str) else ",".join(map(str, line))
         (tmp_path / NAME).write_text(f"{HEADER}\n{text}\n")
         with (
@@ -143,7 +143,7 @@ class TestLedger:
             ledger.add(result())
             assert [one.status for one in read_results(tmp_path / NAME, Result)] == ["ok", "ok"]
 
-    def test_one_run_at_a_time(self, tmp_path):
+    def test_two_runs_cannot_write_one_file(self, tmp_path):
         with (
             results_in(tmp_path),
             pytest.raises(ValueError, match="another run"),
@@ -166,7 +166,7 @@ class TestLedger:
             (result()._replace(seed=1), None, False),
         ],
     )
-    def test_what_need_not_run_again(self, tmp_path, known, limit, done):
+    def test_finished_trials_and_timeouts_under_a_sufficient_limit_do_not_run_again(self, tmp_path, known, limit, done):
         with results_in(tmp_path) as ledger:
             if known is not None:
                 ledger.add(known)
@@ -174,7 +174,7 @@ class TestLedger:
 
 
 class TestRows:
-    def test_means_over_draws_of_noise_columns(self):
+    def test_a_row_has_means_over_draws_of_noise_columns(self):
         draws = [
             result(Trial("airfoil", "salsa", seed=s), mse=mse, order=d) for s, mse, d in ((0, 1.0, 5), (1, 3.0, 5))
         ]
@@ -182,21 +182,21 @@ class TestRows:
         assert (row["mse"], row["mse_sd"], row["seeds"], row["order"]) == (2.0, 1.0, 2, 5)
         assert row["ratio"] == pytest.approx(2.0 / 0.51756)
 
-    def test_a_draw_without_an_error_leaves_none(self):
+    def test_a_draw_without_an_error_gives_a_row_without_an_error(self):
         row = as_row([result(), result(A._replace(seed=1), status="timed out", mse=math.nan)])
         assert row["status"] == "timed out"
         assert math.isnan(row["mse"])
         assert math.isnan(row["ratio"])
 
-    def test_in_the_order_of_our_lists(self):
+    def test_rows_are_in_the_order_of_data_sets_and_methods(self):
         names = [("forestfires", "salsa"), ("housing", "lar"), ("housing", "salsa"), ("galaxy", "knn")]
         rows = as_rows(result(Trial(*pair)) for pair in names)
         assert [(row["dataset"], row["method"]) for row in rows] == [names[2], names[1], names[3], names[0]]
 
 
 @needs_data
-def test_epsilon_svr_as_the_authors_must_have_run_it():
-    """Without tuning, and with a tube as wide as the spread of the target, all errors are near the published ones."""
+def test_untuned_epsilon_svr_has_about_the_published_errors():
+    """The tube is as wide as the standard deviation of the target, and nothing is tuned."""
     ratios = [as_row([measure(Trial(dataset, "svr-eps-untuned"))])["ratio"] for dataset in DATASETS]
     assert 0.9 < np.median(ratios) < 1.1
     assert 0.6 < min(ratios) < max(ratios) < 1.3
@@ -204,13 +204,13 @@ def test_epsilon_svr_as_the_authors_must_have_run_it():
 
 @needs_data
 class TestPlan:
-    def test_noise_columns_are_drawn_five_times_for_ours_only(self):
+    def test_noise_columns_are_drawn_five_times_for_our_methods_only(self):
         trials = plan(["airfoil", "housing"], ["salsa", "ridge"])
         seeds = {key: sorted(t.seed for t in trials if t[:2] == key) for key in {t[:2] for t in trials}}
         assert seeds.pop(("airfoil", "salsa")) == [0, 1, 2, 3, 4]
         assert list(seeds.values()) == [[0]] * 3
 
-    def test_long_fits_come_first(self):
+    def test_slow_methods_and_large_sets_come_first(self):
         trials = plan(["forestfires", "galaxy"], ["ridge", "additive-gp"])
         assert trials[0] == Trial("galaxy", "additive-gp")
         assert trials[-1] == Trial("forestfires", "ridge")
@@ -225,7 +225,7 @@ class Recorder(DummyRegressor):
 
 @needs_data
 class TestMeasure:
-    def test_mean_squared_error_by_hand(self, monkeypatch):
+    def test_mean_squared_error_equals_a_direct_computation(self, monkeypatch):
         monkeypatch.setitem(METHODS, "ridge", DummyRegressor)
         data = load_dataset("forestfires")
         expected = np.mean((data.y_test - np.mean(data.y_train)) ** 2)
@@ -233,7 +233,7 @@ class TestMeasure:
         assert measured.mse == pytest.approx(expected, rel=1e-12)
         assert (measured.n, measured.D, measured.status, measured.order) == (211, 10, "ok", None)
 
-    def test_on_one_thread(self, monkeypatch):
+    def test_fits_run_on_one_thread(self, monkeypatch):
         monkeypatch.setitem(METHODS, "ridge", Recorder)
         measure(Trial("forestfires", "ridge"))
         assert Recorder.last.threads == 1
@@ -248,7 +248,7 @@ class TestMeasure:
         monkeypatch.setitem(METHODS, "ridge", lambda: DummyRegressor(strategy="constant", constant=1e200))
         assert measure(Trial("forestfires", "ridge")).status == "failed: ValueError: the mean squared error is inf"
 
-    def test_missing_data_are_not_the_fault_of_a_method(self, monkeypatch, tmp_path):
+    def test_missing_data_raise_an_error_instead_of_a_status(self, monkeypatch, tmp_path):
         monkeypatch.setenv("SALSA_DATA", str(tmp_path))
         monkeypatch.setattr(runner, "shape", runner.shape.__wrapped__)
         with pytest.raises(FileNotFoundError, match="housing"):
@@ -257,7 +257,7 @@ class TestMeasure:
 
 @needs_data
 class TestProcesses:
-    def test_the_same_numbers_and_none_runs_twice(self, tmp_path):
+    def test_processes_give_the_same_numbers_and_no_trial_runs_twice(self, tmp_path):
         trials = plan(["forestfires"], ["salsa", "ridge"])
         with results_in(tmp_path) as ledger:
             first = sorted(run_all(trials, ledger, jobs=2))
@@ -266,7 +266,7 @@ class TestProcesses:
         for one in first:
             assert (one.mse, one.order) == (measure(one.job).mse, measure(one.job).order)
 
-    def test_a_limit_ends_the_process(self, tmp_path):
+    def test_a_limit_kills_the_process(self, tmp_path):
         begin = time.perf_counter()
         (stopped,) = run_all([Trial("speech", "svr-nu")], limit=0.2)
         assert (stopped.status, stopped.limit, stopped.n) == ("timed out", 0.2, 520)
@@ -274,7 +274,7 @@ class TestProcesses:
         assert time.perf_counter() - begin < 60
 
     @needs_pgrep
-    def test_what_kills_the_process_is_told(self):
+    def test_the_status_names_the_signal_that_killed_a_process(self):
         killer = threading.Thread(target=_kill_a_child)
         killer.start()
         (killed,) = run_all([Trial("galaxy", "svr-nu")])
@@ -321,7 +321,7 @@ def _children(pid):
 
 
 def _kill_a_child():
-    """The first process of a trial that this one starts."""
+    """Kill the first worker process that this process starts."""
     command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.apart"]
     while not (found := subprocess.run(command, capture_output=True).stdout.split()):
         time.sleep(0.05)
@@ -329,7 +329,7 @@ def _kill_a_child():
 
 
 def _all_gone(pids, patience=20.0):
-    """Whether all these processes end by themselves; what nobody has asked about yet stands as Z."""
+    """Whether all these processes end by themselves; a process that ended but was not waited for has state Z."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         command = ["ps", "-o", "stat=", "-p", ",".join(map(str, pids))]

@@ -1,4 +1,4 @@
-"""From rows to Table 1."""
+"""Table 1 from rows: ratios, ranks and formats."""
 
 import json
 import math
@@ -14,12 +14,12 @@ from salsa.paper.runner import EVERY, PAPER_RIVALS, Result, Trial, as_rows
 from salsa.paper.tables import Table1, markdown, number
 
 DOCS = Path(__file__).parents[2] / "docs"
-# Where SALSA stands in the published table: "within the top 5 in all but two datasets, coming sixth in both"
+# Ranks of SALSA in the published table: "within the top 5 in all but two datasets, coming sixth in both"
 PUBLISHED_RANKS = dict(zip(DATASETS, (1, 1, 2, 2, 4, 2, 2, 4, 5, 4, 5, 6), strict=True))
 
 
 def table(errors, protocol="authors"):
-    """From {(data set, method): error, or a status}."""
+    """Return a table from {(data set, method): error or status}."""
     results = []
     for (dataset, method), error in errors.items():
         fields = {"status": error} if isinstance(error, str) else {"mse": error, "seconds": 2.0}
@@ -29,7 +29,7 @@ def table(errors, protocol="authors"):
 
 @pytest.fixture(scope="module")
 def paper():
-    """As if every method had the published error, and ours half of SALSA's."""
+    """Return a table in which every method has its published error, and ours has half the error of SALSA."""
     errors = {(d, m): published(d, m).mse or "timed out" for d in DATASETS for m in EVERY}
     return table(errors | {(d, "salsa-learned"): published(d, "salsa").mse / 2 for d in DATASETS})
 
@@ -54,7 +54,7 @@ class TestRatios:
         assert methods.at["salsa-learned", "median_ratio"] == 0.5
         assert methods.at["additive-gp", "done"] == 4
 
-    def test_medians_by_hand(self):
+    def test_ratios_and_seconds_equal_numbers_computed_by_hand(self):
         methods = table(SMALL).methods().set_index("method")
         assert methods.at["knn", "median_ratio"] == pytest.approx(median([0.2181 / 0.4362, 0.09348 / 0.09348]))
         assert methods.at["ridge", "min_ratio"] == pytest.approx(0.4 / 95.60708)
@@ -63,27 +63,27 @@ class TestRatios:
         assert math.isnan(methods.at["cosso", "median_ratio"])
         assert (methods.at["cosso", "done"], methods.at["cosso", "sets"]) == (0, 1)
 
-    def test_published_seconds_are_those_of_speech(self):
+    def test_only_speech_has_published_seconds(self):
         frame = table(SMALL).frame.set_index(["dataset", "method"])
         assert frame.at[("speech", "knn"), "published_seconds"] == 0.18
         assert math.isnan(frame.at[("housing", "knn"), "published_seconds"])
 
 
 class TestRanks:
-    def test_of_the_paper(self, paper):
+    def test_published_errors_give_the_published_ranks(self, paper):
         ranks = paper.ranks().set_index("dataset")
         assert ranks["published"].to_dict() == PUBLISHED_RANKS
         assert ranks["equal"].to_dict() == PUBLISHED_RANKS
         assert paper.average_ranks()["published"] == pytest.approx(38 / 12)
         assert ranks["methods"].to_dict() == {d: 22 if published(d, "additive-gp").mse else 21 for d in DATASETS}
 
-    def test_learned_takes_the_place_of_salsa(self, paper):
-        """Not among its own rivals: half of SALSA's error is as good as SALSA or better, and never below the best."""
+    def test_learned_replaces_salsa_in_the_ranking(self, paper):
+        """SALSA is not among the rivals of the learned kernel: with half the error, its rank is not worse."""
         ranks = paper.ranks()
         assert (ranks["learned"] <= ranks["equal"]).all()
         assert ranks["learned"].min() == 1
 
-    def test_by_hand(self):
+    def test_ranks_equal_numbers_computed_by_hand(self):
         ranks = table(SMALL).ranks().set_index("dataset")
         assert ranks.loc["housing"].to_dict() == {"published": 1, "equal": 2, "learned": 3, "methods": 3}
         assert ranks.loc["speech", ["published", "equal"]].tolist() == [1, 2]
@@ -92,17 +92,17 @@ class TestRanks:
     def test_equal_errors_share_the_better_rank(self):
         assert table({("housing", "salsa"): 0.3, ("housing", "knn"): 0.3}).ranks()["equal"].tolist() == [1]
 
-    def test_no_published_rank_for_what_was_not_published(self):
+    def test_the_described_protocol_has_no_published_rank(self):
         ranks = table(SMALL, "described").ranks()
         assert ranks["published"].isna().all()
         assert ranks["equal"].tolist() == [2, 2]
 
-    def test_without_salsa_there_is_no_rank(self):
+    def test_the_average_rank_without_salsa_is_nan(self):
         assert math.isnan(table({("housing", "knn"): 0.3}).average_ranks()["equal"])
 
 
 class TestForms:
-    def test_json(self):
+    def test_json_holds_all_tables_and_null_for_missing_numbers(self):
         parts = json.loads(table(SMALL).to_json())
         assert set(parts) == {"rows", "methods", "ranks", "unfinished", "average_ranks"}
         rows = {(row["dataset"], row["method"]): row for row in parts["rows"]}
@@ -122,25 +122,25 @@ class TestForms:
         assert ["average", "1", "2", "3", "-"] in lines
         assert ["housing", "cosso", "timed out"] in lines
 
-    def test_markdown_keeps_its_columns(self):
-        """A bar inside a cell would begin another one."""
+    def test_markdown_escapes_bars_inside_cells(self):
+        """A bar inside a cell would begin another cell."""
         text = table(SMALL).to_markdown()
         assert r"no \| luck" in text
 
-    def test_nothing_unfinished_is_not_a_table(self):
+    def test_markdown_leaves_out_an_empty_table(self):
         assert "Not finished" not in table({("housing", "salsa"): 0.3}).to_markdown()
 
-    def test_unfinished(self):
+    def test_unfinished_lists_time_outs_and_failures(self):
         rows = table(SMALL).unfinished().to_numpy().tolist()
         assert rows == [["housing", "cosso", "timed out"], ["speech", "salsa-learned", "failed: ValueError: no | luck"]]
 
     @pytest.mark.parametrize(
         ("value", "text"), [(0.123456, "0.1235"), (95.60708, "95.61"), (None, "-"), (math.nan, "-")]
     )
-    def test_numbers(self, value, text):
+    def test_numbers_have_four_significant_digits(self, value, text):
         assert number(value) == text
 
-    def test_markdown_of_a_frame(self):
+    def test_a_frame_becomes_a_markdown_table(self):
         assert markdown(table(SMALL).unfinished()[["dataset"]]).splitlines() == [
             "| dataset |",
             "| --- |",
@@ -149,6 +149,6 @@ class TestForms:
         ]
 
 
-def test_the_page_shows_the_results_beside_it():
+def test_the_page_shows_the_results_in_its_folder():
     results = read_results(DOCS / "results" / "table1.csv", Result)
     assert Table1(as_rows(results)).to_markdown() in (DOCS / "table1.md").read_text(encoding="utf-8")

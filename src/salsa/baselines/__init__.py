@@ -1,4 +1,4 @@
-"""Rivals: the paper's 21 alternatives and today's, and a leaderboard of them on your own data."""
+"""Rival methods (the paper's 21 alternatives and today's usual ones), and a leaderboard of them on your own data."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -44,7 +44,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Names are imported when first used: most of them bring half of scikit-learn."""
+    """Import a public name when it is first used, because most names import large parts of scikit-learn."""
     if name not in _HOMES:
         raise AttributeError(f"module 'salsa.baselines' has no attribute {name!r}")
     return getattr(import_module(f"salsa.baselines.{_HOMES[name]}"), name)

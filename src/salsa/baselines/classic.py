@@ -1,4 +1,4 @@
-"""The 21 alternatives of the paper, each as a function that makes an estimator; grids stand in the registry."""
+"""The 21 alternatives of the paper: each function makes an estimator, and the registry holds the grids to tune it."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def svr_nu() -> Any:
 
 
 def gp() -> Any:
-    """One length scale, as many starts as GPML makes: one. Its gradient by a length for each of D features would take
-    n^2 D numbers; ``gp_ard`` has them all."""
+    """Make a Gaussian process with one length scale and, as in GPML, one start. With D length scales, scikit-learn's
+    gradient would take n^2 D numbers; ``gp_ard`` learns D length scales with our kernel."""
     kernel = ConstantKernel(1.0, (1e-3, 1e5)) * RBF(1.0, (1e-2, 1e3)) + WhiteKernel(0.1, (1e-8, 1e1))
     return centred(near(GaussianProcessRegressor(kernel, random_state=SEED)))
 
@@ -91,7 +91,7 @@ def backfitting() -> Any:
 
 
 def mars() -> Any:
-    import pyearth  # noqa: F401  # so that it is missed here, not in every fold
+    import pyearth  # noqa: F401  # a missing package is reported here, not in every fold
 
     from salsa.baselines.methods.mars import MARSRegressor
 
@@ -121,7 +121,7 @@ def ridge() -> Any:
 
 
 def lasso() -> Any:
-    """The path goes down to 1e-4 of its largest penalty: at 1e-3 the paper's propulsion set chose the very last."""
+    """Make a lasso with penalties down to 1e-4 of the largest: 1e-3 was too large for the paper's propulsion set."""
     return scaled(LassoCV(cv=five_folds(), eps=1e-4, max_iter=10_000))
 
 

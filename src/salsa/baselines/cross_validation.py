@@ -1,4 +1,4 @@
-"""One method on all folds: its held-out predictions and its times, or why there are none."""
+"""One method on all folds: its held-out predictions and times, or the reason of its failure."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Split = tuple[Places, Places]  # rows to train on, rows to test
 
 
 class Method(NamedTuple):
-    """A name in the registry, or an estimator that was given one."""
+    """A method: a name in the registry, or an estimator with a name."""
 
     name: str
     estimator: Any = None
 
     def make(self, encoded: bool = False) -> Any:
-        """encoded: with the table as numbers in front, for rivals."""
+        """Make a new estimator; if `encoded`, a rival from the registry gets the table as numbers."""
         if self.estimator is not None:
             return clone(self.estimator, safe=False)
         model = make_baseline(self.name)
@@ -38,7 +38,7 @@ class Method(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What is to be measured."""
+    """A method with the table and the splits to measure it on."""
 
     method: Method
     X: Any
@@ -48,13 +48,13 @@ class Task(NamedTuple):
 
 
 class Fold(NamedTuple):
-    prediction: Floats  # of the test rows
+    prediction: Floats  # (test rows,)
     fit_seconds: float
     predict_seconds: float
 
 
 class Measured(NamedTuple):
-    """One method: a fold for every split, and none if it did not finish."""
+    """The result of one method: a fold for every split, or no fold if the method did not finish."""
 
     name: str
     status: str
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
 
 
 def run_all(tasks: Sequence[Task], time_limit: float | None, n_jobs: int) -> Iterator[Measured]:
-    """Every task as it finishes; in this process if one runs at a time and may take as long as it likes."""
+    """Yield the result of every task as it finishes; tasks run in this process if n_jobs is 1 and there is no limit."""
     if time_limit is None and n_jobs == 1:
         yield from map(run, tasks)
         return
@@ -72,7 +72,7 @@ def run_all(tasks: Sequence[Task], time_limit: float | None, n_jobs: int) -> Ite
 
 
 def _run_apart(task: Task, begin: Callable[[], None]) -> Measured:
-    task.method.make()  # which imports its packages
+    task.method.make()  # imports the packages of the method
     begin()
     return run(task)
 
@@ -84,7 +84,7 @@ def run(task: Task) -> Measured:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
             return Measured(method.name, OK, tuple(_fold(method.make(encoded), X, y, *split) for split in splits))
-    except Exception as error:  # whatever goes wrong in a method must not stop the others
+    except Exception as error:  # an error in one method must not stop the other methods
         return Measured(method.name, failure(error))
 
 
@@ -96,7 +96,7 @@ def _fold(model: Any, X: Any, y: Floats, train: Places, test: Places) -> Fold:
     prediction = np.asarray(model.predict(X_test), dtype=np.float64)
     end = time.perf_counter()
     if prediction.size != len(test):
-        raise ValueError(f"predictions are of shape {prediction.shape} for {len(test)} rows")
+        raise ValueError(f"predictions have shape {prediction.shape} for {len(test)} rows")
     if not np.isfinite(prediction).all():
         raise ValueError(f"{int(np.sum(~np.isfinite(prediction)))} of {len(test)} predictions are not finite")
     return Fold(prediction.ravel(), fitted - begin, end - fitted)

@@ -1,4 +1,4 @@
-"""Tables with text and missing values for methods that only know numbers."""
+"""Encode tables with text and missing values for methods that accept only numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def needs_encoding(X: Any) -> bool:
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Any table as numbers: a column of 0 and 1 for every level of a category, medians for missing numbers.
+    """Encode a table as numbers: a column of 0 and 1 for every level of a category, medians for missing numbers.
 
-    A category that is missing, or was not seen in training, is 0 in all of its columns.
+    Unknown levels count as missing. A missing category has its own column if training rows have any, otherwise all 0.
     """
 
     def fit(self, X: Any, y: Any = None) -> Self:

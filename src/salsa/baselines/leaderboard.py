@@ -24,20 +24,20 @@ from salsa.data.splits import parse_cv
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Quick ones of every kind that need no other package
+#: Quick methods of every kind that need no additional package
 FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "hist-gbrt")
 COLUMNS = ("method", "mse", "mse_se", "r2", "fit_seconds", "predict_seconds", "status")
-WIDE_RANGE = 20.0  # of errors, from which on they are drawn by their logarithms
+WIDE_RANGE = 20.0  # ratio of the largest to the smallest error above which the axis is logarithmic
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """What ``compare`` found.
+    """The result of ``compare``.
 
     frame : data frame, a row per method, the smallest error first and failures last:
         method; mse, the mean over folds of the mean squared error, and mse_se, its standard error over folds; r2 of all
         held-out predictions together; fit_seconds and predict_seconds, means over folds; status: "ok", "timed out" or
-        "failed: " and why.
+        "failed: " and the reason.
     """
 
     frame: pd.DataFrame
@@ -57,11 +57,11 @@ class Comparison:
         return str(self._finished()["method"].iloc[0])
 
     def to_json(self) -> str:
-        """A list of rows, with null for what a failed method does not have."""
+        """Return the rows as a JSON list; the numbers of a failed method are null."""
         return json.dumps(jsonable(self.frame.to_dict("records")))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Error of every method that finished, one standard error either side, the best on top."""
+        """Plot the error of every finished method with one standard error on either side; the best method is on top."""
         from salsa._utils.drawing import DARK, axes_or_new, label, name_ticks
 
         rows = self._finished()[::-1]
@@ -93,26 +93,26 @@ def compare(
     random_state: int | None = 0,
     verbose: int = 0,
 ) -> Comparison:
-    """Cross-validate methods on the same folds: a leaderboard.
+    """Cross-validate methods on the same folds and return a leaderboard.
 
     Parameters
     ----------
     X : array or data frame of shape (n, D), y : array of shape (n,)
-        For rivals by name, categories become columns of 0 and 1 and missing numbers medians; estimators that you give
-        get the rows as they are, and one that does not know these fails, and says so.
+        For rivals given by name, categories become columns of 0 and 1, and missing numbers become medians. Estimators
+        that you give get the rows unchanged; an estimator that cannot handle them is listed as failed.
     methods : None, sequence of names, or mapping of names to estimators
-        Names are those of ``BASELINES``, "salsa" and "salsa-paper"; None takes a few quick ones of every kind.
+        Names in ``BASELINES``, "salsa" and "salsa-paper" are valid; None takes a few quick methods of every kind.
     cv : int, splitter or iterable of (train, test), default=5
         A number means shuffled folds.
     time_limit : float, optional
-        Seconds that a method may take for all folds together; it then runs in a process of its own, and is ended when
-        they are over. Starting the process and importing packages does not count.
+        Seconds that a method may take for all folds together. The method then runs in a separate process, which is
+        killed after this time. Starting the process and importing packages do not count.
     n_jobs : int, default=1
-        Methods that run at the same time, each on one thread in a process of its own.
+        Number of methods that run at the same time, each on one thread in a separate process.
     random_state : int, default=0
         Shuffles the folds.
     verbose : int, default=0
-        1 prints a line to standard error when a method is done; a terminal always gets them.
+        1 prints a line to standard error when a method is done; a terminal always gets these lines.
     """
     y, chosen = _target(X, y), _methods(methods)
     splits = _splits(cv, X, y, random_state)
@@ -129,7 +129,7 @@ def compare(
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Of the mean of independent values: sd / sqrt(k); not a number for a single one."""
+    """Return the standard error sd / sqrt(k) of the mean of k independent values; NaN for a single value."""
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
@@ -156,20 +156,20 @@ def _say(row: dict[str, Any], where: str) -> None:
 
 
 def _methods(methods: Any) -> list[Method]:
-    """Names are looked up before anything runs."""
+    """Return the methods; an unknown name is refused before any method runs."""
     if isinstance(methods, Mapping):
         chosen = [Method(str(name), _estimator(name, value)) for name, value in methods.items()]
     else:
         names = FAST if methods is None else [methods] if isinstance(methods, str) else list(methods)
         chosen = [Method(name) for name in dict.fromkeys(find_rival(name).name for name in names)]
     if not chosen:
-        raise ValueError("methods: none given; name some, or leave it out for a few quick ones")
+        raise ValueError("methods is empty: name at least one method, or leave methods out for a few quick ones")
     return chosen
 
 
 def _estimator(name: Any, value: Any) -> Any:
     if isinstance(value, type) or not (hasattr(value, "fit") and hasattr(value, "predict")):
-        raise ValueError(f"methods: {name!r} is not an estimator, an object with fit and predict")
+        raise ValueError(f"methods: {name!r} is not an estimator: give an object with the methods fit and predict")
     return value
 
 
@@ -178,7 +178,7 @@ def _target(X: Any, y: Any) -> Floats:
     check_consistent_length(X, target)
     if not np.isfinite(target).all():
         place = int(np.flatnonzero(~np.isfinite(target))[0])
-        raise ValueError(f"y is {target[place]} in row {place}; leave rows without a target out")
+        raise ValueError(f"y is {target[place]} in row {place}; leave out rows without a target")
     return target
 
 
@@ -187,11 +187,11 @@ def _splits(cv: Any, X: Any, y: Floats, random_state: int | None) -> list[Split]
     if cv is None or isinstance(cv, int | np.integer):
         folds = 5 if cv is None else int(cv)
         if folds > len(y):
-            raise ValueError(f"cv={folds}: there are only {len(y)} rows; at most one fold per row")
+            raise ValueError(f"cv={folds}: there are only {len(y)} rows; give at most one fold per row")
         cv = KFold(folds, shuffle=True, random_state=random_state)
     splits = [(np.arange(len(y))[train], np.arange(len(y))[test]) for train, test in check_cv(cv).split(X, y)]
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
-        raise ValueError("cv: every split needs rows to train on and rows to test, and there must be at least one")
+        raise ValueError("cv: every split needs rows to train on and rows to test; there must be at least one split")
     return splits
 
 

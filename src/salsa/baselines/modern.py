@@ -1,4 +1,4 @@
-"""What one would try today, each as a function that makes an estimator; and this package's own models."""
+"""Methods that one would try today, and this package's own models: each function makes an estimator."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def gpgam() -> Any:
 
 
 def xrfm() -> Any:
-    import xrfm  # noqa: F401 - ours imports it when it is fitted, which is late to say that it is missing
+    import xrfm  # noqa: F401 - a missing package is reported here, not when the model is fitted
 
     from salsa.baselines.methods.rfm import XRFMRegressor
 

@@ -1,9 +1,9 @@
-"""Functions in processes of their own, which can be ended.
+"""Run functions in separate processes, which can be killed.
 
 A process is a new interpreter: not a fork, which OpenMP and torch do not survive, and not a copy of the caller's main
-module. It reads pickled questions from its input, one after another, and writes pickled messages: READY when the
-packages of a question are imported, then its answer; or a text that says why there is none. It ends when its input
-does, so that it never outlives the caller, however that one ends.
+module. The process reads pickled questions from its input, one after another, and writes pickled messages: READY when
+the packages of a question are imported, then the answer; or a text with the reason of a failure. The process ends when
+its input is closed, so that it never outlives the caller.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from queue import SimpleQueue
 from typing import IO, Any
 
 READY = "ready"
-OK, TIMED_OUT = "ok", "timed out"  # or "failed: " and why
+OK, TIMED_OUT = "ok", "timed out"  # a status is one of these, or "failed: " and the reason
 LONGEST_REASON = 200
-STARTING_SECONDS = 120.0  # for a new interpreter to import its packages
+STARTING_SECONDS = 120.0  # limit for a new interpreter to import its packages
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 COMMAND = [sys.executable, "-c", "from salsa.baselines.processes import main; main()"]
 
 Process = subprocess.Popen[bytes]
-Question = Callable[[Callable[[], None]], Any]  # it calls what it is given when its time begins
+Question = Callable[[Callable[[], None]], Any]  # it calls its argument when its time begins
 
 
 def ask_all(
     questions: Sequence[Question], seconds: float | None, n_jobs: int
 ) -> Generator[tuple[int, Any], None, None]:
-    """The number of every question and its answer, as they come; a status where there is no answer.
+    """Yield the number of every question and its answer as it arrives; after a failure, the answer is its status.
 
-    seconds : of the clock, from when a question says that its time begins. n_jobs : processes at the same time.
+    seconds : limit in wall-clock seconds, from when a question's time begins. n_jobs : processes at the same time.
     """
     workers = [Worker() for _ in range(min(n_jobs, len(questions)))]
     idle: SimpleQueue[Worker] = SimpleQueue()
@@ -54,24 +54,24 @@ def ask_all(
         try:
             for done in as_completed([pool.submit(ask, number) for number in range(len(questions))]):
                 yield done.result()
-        finally:  # also when the caller is interrupted
+        finally:  # this also runs if the caller is interrupted
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
                 worker.end()
 
 
 def failure(error: Exception) -> str:
-    """The status: its kind and its words, on one line that is not too long."""
+    """Return the status of an error: its type and message, on one line of limited length."""
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     return f"failed: {reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + '…'}"
 
 
 class EndedError(Exception):
-    """A process ended without an answer: the status."""
+    """A process ended without an answer; the message is the status."""
 
 
 class Worker:
-    """One question after another in a process; after one that did not survive, the next gets a new process."""
+    """A process that answers one question after another; if it ends, the next question gets a new process."""
 
     def __init__(self) -> None:
         self._process: Process | None = _start()
@@ -79,7 +79,7 @@ class Worker:
     def ask(self, question: Question, seconds: float | None) -> Any:
         try:
             message = _dumps(question)
-        except Exception as error:  # an estimator may hold anything
+        except Exception as error:  # an estimator may hold objects that cannot be pickled
             return failure(error)
         process = self._process = self._process or _start()
         try:
@@ -91,18 +91,18 @@ class Worker:
             return str(ended)
 
     def end(self) -> None:
-        """The process, and all that it started."""
+        """Kill the process and, on POSIX systems, all processes that it started."""
         process, self._process = self._process, None
         if process is not None:
             _kill(process)
             for stream in (process.stdin, process.stdout):
-                with suppress(BrokenPipeError):  # what it did not read is lost
+                with suppress(BrokenPipeError):  # messages that it did not read are lost
                     if stream is not None:
                         stream.close()
 
 
 def _dumps(value: Any) -> bytes:
-    """By cloudpickle, which knows what a script or a notebook defines; joblib has or brings it."""
+    """Pickle with cloudpickle (or joblib's copy), which also handles classes defined in a script or a notebook."""
     try:
         import cloudpickle
     except ImportError:
@@ -112,7 +112,7 @@ def _dumps(value: Any) -> bytes:
 
 
 def _start() -> Process:
-    """In a session of its own, where there are such: what it starts is ended with it."""
+    """Start a process in a new session (on POSIX systems), so that its child processes are killed with it."""
     paths = os.pathsep.join(filter(None, sys.path))
     return subprocess.Popen(
         COMMAND,
@@ -126,13 +126,13 @@ def _start() -> Process:
 
 def _send(process: Process, message: bytes) -> None:
     assert process.stdin is not None
-    with suppress(BrokenPipeError):  # it died early, as the missing answer will tell
+    with suppress(BrokenPipeError):  # the process died early; the missing answer will show it
         pickle.dump(message, process.stdin)
         process.stdin.flush()
 
 
 def _receive(process: Process, seconds: float | None) -> Any:
-    """The next message. The process is ended when these seconds are over."""
+    """Return the next message; the process is killed after this many seconds (None: never)."""
     assert process.stdout is not None
     late = threading.Event()
 
@@ -153,8 +153,8 @@ def _receive(process: Process, seconds: float | None) -> Any:
 
 
 def _ending(code: int) -> str:
-    """The status of a process that ended without an answer."""
-    if -code == getattr(signal, "SIGPROF", None):  # the alarm of a limit in CPU seconds
+    """Return the status of a process that ended without an answer."""
+    if -code == getattr(signal, "SIGPROF", None):  # the signal of a limit in CPU seconds
         return TIMED_OUT
     how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
     return f"failed: its process ended without an answer ({how})"
@@ -171,9 +171,9 @@ def _kill(process: Process) -> None:
 
 
 def main() -> None:
-    """The other side of ``Worker``."""
+    """Answer the questions of a ``Worker``: the program of its process."""
     channel = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a method prints is not a message
+    os.dup2(2, 1)  # output of a method must not mix with the messages
     messages: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_listen, args=(messages,), daemon=True).start()
     while True:
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def _listen(messages: SimpleQueue[bytes]) -> None:
-    """Ends this process when nobody is there to ask."""
+    """Queue the questions from standard input; end this process when the input is closed."""
     with suppress(EOFError):
         while True:
             messages.put(pickle.load(sys.stdin.buffer))
@@ -192,7 +192,7 @@ def _answer(message: bytes, channel: IO[bytes]) -> Any:
     try:
         question: Question = pickle.loads(message)
         return question(lambda: _say(channel, READY))
-    except Exception as error:  # a package that is missing, an estimator that cannot be unpickled
+    except Exception as error:  # e.g. a missing package, or an estimator that cannot be unpickled
         return failure(error)
 
 

@@ -1,4 +1,4 @@
-"""All rivals in one table: what they are, how they are made, and what is tried to tune them."""
+"""All rivals in one table: their names, the functions that make them, and the grids that tune them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 from salsa.baselines import classic, modern
 from salsa.baselines.tuning import Grid, tuned
 
-# The paper tunes by 5-fold cross-validation and prints no grids. These are ours, small and logarithmic. For gamma,
-# squared distances are means over standardised features, about 2 for two rows at random; for C, epsilon and alpha the
+# The paper tunes by 5-fold cross-validation and prints no grids. Our grids are small and logarithmic. For gamma,
+# squared distances are means over standardised features, about 2 for two random rows. For C, epsilon and alpha, the
 # target is standardised.
 GAMMAS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)
 KERNEL_RIDGE = {"alpha": (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0), "gamma": GAMMAS}
@@ -20,30 +20,30 @@ NEIGHBOURS = {"n_neighbors": (1, 2, 3, 5, 8, 12, 20), "weights": ("uniform", "di
 EPSILON_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "epsilon": (0.01, 0.1)}
 NU_SVR = {"C": (0.1, 1.0, 10.0, 100.0), "gamma": GAMMAS[1:5], "nu": (0.3, 0.6)}
 TREE = {"min_samples_leaf": (1, 2, 4, 8, 16, 32)}
-GBRT = {"max_depth": (1, 2, 4), "n_estimators": (100, 400)}  # at the package's learning rate, 0.1
+GBRT = {"max_depth": (1, 2, 4), "n_estimators": (100, 400)}  # with the package's learning rate, 0.1
 RBF = {"kernel": ("linear", "multiquadric"), "smoothing": (1e-6, 1e-3, 1e-1, 1.0, 10.0)}
 M5 = {"pruning": (1.0, 2.0, 4.0), "smoothing": (0.0, 15.0)}
-MARS = {"max_degree": (1, 2, 3)}  # the number of terms is chosen by its own generalised cross-validation
-# Boosting: few slow steps or many, small trees or large ones; the rest as the packages recommend.
+MARS = {"max_degree": (1, 2, 3)}  # MARS chooses the number of terms by generalised cross-validation
+# Boosting: few or many slow steps, small or large trees, and otherwise the defaults of the packages.
 FOREST = {"max_features": (0.33, 1.0)}
 HIST_GBRT = {"max_leaf_nodes": (7, 31), "max_iter": (100, 400), "min_samples_leaf": (5, 20)}
 LIGHTGBM = {"num_leaves": (7, 31), "n_estimators": (100, 400), "min_child_samples": (5, 20)}
 XGBOOST = {"max_depth": (3, 6), "n_estimators": (100, 400), "min_child_weight": (1, 5)}
-CATBOOST = {"depth": (4, 6, 8)}  # it takes a learning rate that suits its 1000 steps
+CATBOOST = {"depth": (4, 6, 8)}  # CatBoost chooses a learning rate for its 1000 steps
 XRFM = {"bandwidth": (3.0, 10.0, 30.0), "reg": (1e-3, 1e-1), "diag": (False, True)}
 CUBIST = {"n_committees": (1, 10), "neighbors": (None, 5, 9)}
 
 
 @dataclass(frozen=True)
 class Rival:
-    """One row of the table."""
+    """A row of the table of rivals."""
 
     name: str
     title: str
-    make: Callable[[], Any]  # an estimator that is not tuned, or tunes itself
-    grid: Grid | None = None  # what cross-validation tries; None: the method tunes itself
-    package: str = ""  # that it needs beside this one
-    in_paper: str = ""  # its name in Table 1 of the paper, if it is there
+    make: Callable[[], Any]  # returns an estimator that is not tuned, or tunes itself
+    grid: Grid | None = None  # candidates for cross-validation; None: the method tunes itself
+    package: str = ""  # additional package that the method needs
+    in_paper: str = ""  # its name in Table 1 of the paper, if it is listed there
     note: str = ""
     ours: bool = False
 
@@ -89,10 +89,10 @@ BASELINES: tuple[str, ...] = tuple(rival.name for rival in _TABLE if not rival.o
 
 
 def make_baseline(name: str) -> Any:
-    """A new estimator of that name, of ``BASELINES`` or "salsa" or "salsa-paper", which tunes itself when it is fitted.
+    """Make an estimator by its name: one of ``BASELINES``, "salsa" or "salsa-paper". It tunes itself when it is fitted.
 
-    By 5-fold cross-validation of the squared error, as in the paper, or by what the method brings of its own. On one
-    thread, with a fixed seed.
+    It is tuned by 5-fold cross-validation of the squared error, as in the paper, or by the method's own procedure. It
+    runs on one thread, with a fixed seed.
     """
     rival = find_rival(name)
     try:
@@ -104,7 +104,7 @@ def make_baseline(name: str) -> Any:
 
 
 def lacks_package(rival: Rival) -> bool:
-    """Whether the package that it needs is not installed; nothing is imported."""
+    """Whether the package that a rival needs is not installed; nothing is imported."""
     try:
         return bool(rival.package) and not distribution(rival.package)
     except PackageNotFoundError:
@@ -112,7 +112,7 @@ def lacks_package(rival: Rival) -> bool:
 
 
 def find_rival(name: str) -> Rival:
-    """The row of that name, or of a usual short one, in letters of any case."""
+    """Return the rival of this name or alias, in letters of any case."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a method is a text such as 'ridge', not {type(name).__name__}")
     if (found := RIVALS.get(ALIASES.get(name.lower(), name.lower()))) is not None:

@@ -1,4 +1,4 @@
-"""How rivals are scaled and tuned: the paper's protocol, 5-fold cross-validation of the squared error."""
+"""Scaling and tuning of rivals by the paper's protocol: 5-fold cross-validation of the squared error."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ N_FOLDS, SEED = 5, 0
 
 
 def five_folds() -> KFold:
-    """Shuffled, so that rows in any order will do; the same for every rival."""
+    """Return five folds, shuffled because rows may be sorted; they are equal for all rivals."""
     return KFold(N_FOLDS, shuffle=True, random_state=SEED)
 
 
 def tuned(estimator: Any, grid: Grid) -> GridSearchCV:
-    """The estimator with the values of the grid, named as the method names them, that predict held-out rows best."""
+    """Return a grid search by held-out squared error; the names in the grid are the method's own parameter names."""
     values = {f"{_place(estimator)}{name}": list(choices) for name, choices in grid.items()}
-    # A failure is to tell its reason; scikit-learn would go on and only say how many fits failed.
+    # A failure must report its reason; by default, scikit-learn continues and only counts the failed fits.
     return GridSearchCV(estimator, values, scoring="neg_mean_squared_error", cv=five_folds(), error_score="raise")
 
 
 def _place(estimator: Any) -> str:
-    """Where the method itself stands, as scikit-learn writes it."""
+    """Return the prefix of the method's parameters inside scikit-learn's wrappers."""
     if isinstance(estimator, TransformedTargetRegressor):
         return f"regressor__{_place(estimator.regressor)}"
     return "model__" if isinstance(estimator, Pipeline) else ""
 
 
 def scaled(estimator: Any) -> Pipeline:
-    """On standardised features."""
+    """Return a pipeline that standardises the features."""
     return Pipeline([("scale", StandardScaler()), ("model", estimator)])
 
 
 def near(estimator: Any) -> Pipeline:
-    """On standardised features, with squared distances as means over features: one grid serves any number of them."""
+    """Return a pipeline that divides standardised features by sqrt(D), so that one grid of gamma serves any D."""
     return Pipeline([("scale", StandardScaler()), ("shrink", FunctionTransformer(per_feature)), ("model", estimator)])
 
 
 def centred(pipeline: Pipeline) -> TransformedTargetRegressor:
-    """With a standardised target, for methods that have no intercept or whose parameters have its units."""
+    """Standardise the target, for methods without an intercept or with parameters in the units of the target."""
     return TransformedTargetRegressor(pipeline, transformer=StandardScaler())
 
 
 def named(estimator: Any) -> Pipeline:
-    """On a data frame: some packages name the columns of an array themselves, and warn when they see the next array."""
+    """Return a pipeline on data frames: some packages name the columns of an array, and warn at the next array."""
     return Pipeline([("name", FunctionTransformer(as_frame)), ("model", estimator)])
 
 

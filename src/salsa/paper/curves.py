@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH, HEIGHT, DPI = 7.0, 4.3, 150  # inches, and dots per inch of a file
-PAPER, OURS = "#08519c", "#d55e00"  # SALSA of the paper, and this package as it comes
-#: Apart for colour-blind eyes; where they come again, markers and dashes tell
+PAPER, OURS = "#08519c", "#d55e00"  # the SALSA of the paper, and this package with default parameters
+#: Distinct for colour-blind readers; lines of equal colour differ in markers and dashes
 RIVAL_COLOURS = ("#000000", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7f7f7f")
 MARKERS, FIXED_MARKERS = "svD^<>pPX*hd", "os^Dv"
 DASHES = ("--", "-.", ":")
 
 
 def draw_figure(points: Sequence[Point], title: str) -> Figure:
-    """A line for every method, as far as its points were reached; bars are one standard error over trials either side.
+    """Draw a line for every method through its finished points; bars are one standard error over trials either side.
 
-    Errors are shares of the variance of the test target: what a constant would get is 1.
+    Errors are shares of the variance of the test target: a constant prediction has an error of about 1.
     """
     try:
         from matplotlib.figure import Figure
@@ -53,7 +53,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def name_of(method: str) -> str:
-    """What the legend says."""
+    """Return the name of a method in the legend."""
     if (order := fixed_order(method)) is not None:
         return f"SALSA, d = {order}"
     own = {"salsa-paper": "SALSA, d by CV", "salsa": "this package"}
@@ -65,7 +65,7 @@ def _methods(points: Iterable[Point]) -> list[str]:
 
 
 def _styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """SALSA of the paper in blue, the lighter the lower its order; this package and the rivals in other colours."""
+    """Return line styles: the paper's SALSA in blue, lighter for lower orders, and other methods in other colours."""
     from matplotlib import colormaps
 
     fixed = [method for method in methods if fixed_order(method) is not None]
@@ -111,7 +111,7 @@ def _finish(ax: Axes, points: Sequence[Point], title: str) -> None:
     ax.grid(axis="y", color="0.9", lw=0.6)
     ax.spines[["top", "right"]].set_visible(False)
     handles, labels = ax.get_legend_handles_labels()
-    # As the lines are one above the other at the right end.
+    # The legend lists the methods from top to bottom at the right end of the lines.
     last = {name_of(point["method"]): point["share"] or 0.0 for point in points}
     order = sorted(range(len(labels)), key=lambda k: -last[labels[k]])
     beside: dict[str, Any] = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "frameon": False}
@@ -119,7 +119,7 @@ def _finish(ax: Axes, points: Sequence[Point], title: str) -> None:
 
 
 def _note(points: Sequence[Point]) -> str:
-    """How many trials, and what is not drawn."""
+    """Return a note with the number of trials and the points that are not drawn."""
     trials = sorted({point["trials"] for point in points if point["status"] == OK})
     many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else f"{trials[0]} trial{'s' * (trials[0] > 1)}"
     missing = [

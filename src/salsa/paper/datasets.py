@@ -1,7 +1,7 @@
 """The twelve released data sets of the paper: tables, splits and preprocessing.
 
 Tables come from the folder in SALSA_DATA (`NAME.csv.gz`, with header), else from the authors' public
-repository (or SALSA_DATA_URL) through a cache (SALSA_CACHE). The SHA-256 of its values proves every table.
+repository (or SALSA_DATA_URL) through a cache (SALSA_CACHE). Every table is checked by the SHA-256 of its values.
 """
 
 import gzip
@@ -29,7 +29,7 @@ AUTHORS_URL = "https://raw.githubusercontent.com/kirthevasank/salsa/master/exper
 PROTOCOLS = ("authors", "described")
 
 _PRIVATE = ("bleeding", "brain", "fmri", "school")
-_TIMEOUT = 30.0  # seconds without a byte
+_TIMEOUT = 30.0  # seconds without receiving a byte
 _MAX_BYTES = 50_000_000  # the largest of the authors' files has about 3 MB
 _TRANSFORMS: dict[str, Callable[[Floats], Floats]] = {
     "log(v)": np.log,
@@ -46,7 +46,7 @@ DATASETS = tuple(_ENTRIES)
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """One split of one data set, ready to fit; `note` says where paper and program disagree, if they do."""
+    """One split of one data set, ready to fit; `note` says where the paper and the authors' program disagree."""
 
     name: str
     protocol: str
@@ -85,7 +85,7 @@ class _Spec:
 
 
 def load_dataset(name: str, protocol: str = "authors", *, noise_seed: int = 0) -> Dataset:
-    """Load a data set as the authors' program prepares it ("authors") or as the paper words it ("described").
+    """Load a data set as the authors' program prepares it ("authors") or as the paper describes it ("described").
 
     Training rows come as train[cv_perm]: contiguous folds over them are the authors' cross-validation folds.
     X and y are standardised by the training mean and sd (ddof=1); galaxy keeps its X and divides y by its sd
@@ -113,7 +113,7 @@ def load_dataset(name: str, protocol: str = "authors", *, noise_seed: int = 0) -
 
 
 def _known(name: str) -> str:
-    """The key of a data set, from its key or its name in the paper, in any case."""
+    """Return the key of a data set, given its key or its name in the paper, in letters of any case."""
     if name.casefold() in _ALIASES:
         return _ALIASES[name.casefold()]
     released = ", ".join(DATASETS)
@@ -125,7 +125,7 @@ def _known(name: str) -> str:
 
 
 def _spec(key: str, protocol: str) -> _Spec:
-    """The entry of a data set, with the overrides of the protocol."""
+    """Return the entry of a data set, with the overrides of the protocol."""
     if protocol not in PROTOCOLS:
         raise ValueError(f"protocol must be one of {', '.join(PROTOCOLS)}, not {protocol!r}")
     entry = dict(_ENTRIES[key])
@@ -134,7 +134,7 @@ def _spec(key: str, protocol: str) -> _Spec:
 
 
 def _transformed(table: Floats, spec: _Spec) -> Floats:
-    """The table with v -> t(v) on the columns that have a transform t."""
+    """Return the table with v -> t(v) applied to the columns that have a transform t."""
     result = table.copy()
     for column, transform in spec.transforms.items():
         j = spec.columns.index(column)
@@ -143,20 +143,20 @@ def _transformed(table: Floats, spec: _Spec) -> Floats:
 
 
 def _split(table: Floats, spec: _Spec, rng: np.random.Generator) -> tuple[Places, Places]:
-    """Rows train[cv_perm] and test; randperm(n) of MATLAB's default stream is the argsort of n draws."""
+    """Return the rows train[cv_perm] and test; MATLAB's randperm(n) is the argsort of n draws of its default stream."""
     stream = np.random.RandomState(5489)
     pool = _pool(table, spec)
     if spec.shuffle:
         pool = pool[np.argsort(stream.random_sample(pool.size))]
     train, test = pool[slice(*spec.train)], pool[slice(*spec.test)]
-    # MATLAB's randn drew noise before cv_perm and is not reproduced: those sets get our own shuffle.
+    # MATLAB's randn drew noise before cv_perm and is not reproduced: sets with noise columns get our own shuffle.
     n = train.size
     cv_perm = rng.permutation(n) if spec.noise_columns else np.argsort(stream.random_sample(n))
     return train[cv_perm], test
 
 
 def _pool(table: Floats, spec: _Spec) -> Places:
-    """Rows that take part: the first `first_rows` (None: all) with the values of `where`."""
+    """Return the rows that take part: the first `first_rows` (None: all) with the values of `where`."""
     rows = np.arange(len(table))[: spec.first_rows]
     for column, value in spec.where.items():
         rows = rows[table[rows, spec.columns.index(column)] == value]
@@ -164,32 +164,32 @@ def _pool(table: Floats, spec: _Spec) -> Places:
 
 
 def _prepared(values: Floats, train: Places, test: Places, spec: _Spec) -> tuple[Floats, Floats]:
-    """Training and test values (v - mean) / sd, with mean and sd (ddof=1) of the training rows."""
-    # Sorted, so that the last bits of the sums do not depend on the shuffle.
+    """Return training and test values (v - mean) / sd, with mean and sd (ddof=1) of the training rows."""
+    # The rows are sorted, so that the last bits of the sums do not depend on the shuffle.
     centre, scale = _centre_and_scale(values[np.sort(train)]) if spec.standardise else (0.0, 1.0)
     return (values[train] - centre) / scale, (values[test] - centre) / scale
 
 
 def _centre_and_scale(train: Floats) -> tuple[Floats, Floats]:
-    """Mean and sd of each column; its value and 1 if it is constant (the computed sd can be 2e-16, not 0)."""
+    """Return mean and sd of each column; its value and 1 if it is constant (the computed sd can be 2e-16, not 0)."""
     constant = train.max(axis=0) == train.min(axis=0)
     centre = np.where(constant, train[0], train.mean(axis=0))
     return centre, np.where(constant, 1.0, train.std(axis=0, ddof=1))
 
 
 def _with_noise(X: Floats, columns: int, rng: np.random.Generator) -> Floats:
-    """X (n, D) with `columns` N(0, 1) columns appended."""
+    """Append `columns` columns of N(0, 1) noise to X (n, D)."""
     return np.hstack([X, rng.standard_normal((len(X), columns))])
 
 
 def _read(key: str, spec: _Spec) -> Floats:
-    """The checked table (rows, columns) from SALSA_DATA, else from the cache or the authors' repository."""
+    """Return the checked table (rows, columns) from SALSA_DATA, else from the cache or the authors' repository."""
     folder = os.environ.get("SALSA_DATA")
     return _from_folder(Path(folder, f"{key}.csv.gz"), spec) if folder else _from_repository(spec)
 
 
 def _from_folder(path: Path, spec: _Spec) -> Floats:
-    """The table in a `NAME.csv.gz`."""
+    """Return the checked table of a file `NAME.csv.gz`."""
     if not path.is_file():
         missing = path if path.parent.is_dir() else path.parent
         raise FileNotFoundError(
@@ -200,7 +200,7 @@ def _from_folder(path: Path, spec: _Spec) -> Floats:
 
 
 def _from_repository(spec: _Spec) -> Floats:
-    """The table in the authors' file, downloaded once; a damaged copy is removed and fetched again."""
+    """Return the table of the authors' file, which is downloaded once; a damaged copy is downloaded again."""
     path = _cache_folder() / spec.file
     if path.is_file():
         try:
@@ -215,7 +215,7 @@ def _from_repository(spec: _Spec) -> Floats:
 
 
 def _cache_folder() -> Path:
-    """SALSA_CACHE, else `salsa` in the user's cache folder of the platform."""
+    """Return SALSA_CACHE, or else `salsa` in the user's cache folder of the platform."""
     if own := os.environ.get("SALSA_CACHE"):
         return Path(own)
     windows, others = ("LOCALAPPDATA", "~/AppData/Local"), ("XDG_CACHE_HOME", "~/.cache")
@@ -224,7 +224,7 @@ def _cache_folder() -> Path:
 
 
 def _fetch(url: str) -> bytes:
-    """The whole content of `url`, or one ConnectionError that says what failed and what to do."""
+    """Return the whole content of `url`, or raise one ConnectionError that says what failed and what to do."""
     try:
         with urlopen(url, timeout=_TIMEOUT) as response:
             return _body(response)
@@ -235,7 +235,7 @@ def _fetch(url: str) -> bytes:
 
 
 def _body(response: HTTPResponse) -> bytes:
-    """The body of a response; `read(amount)` alone would pass a transfer that broke off."""
+    """Return the body of a response and check its length: `read(amount)` does not report a broken transfer."""
     content = response.read(_MAX_BYTES + 1)
     announced = response.headers.get("Content-Length")
     if len(content) > _MAX_BYTES:
@@ -246,7 +246,7 @@ def _body(response: HTTPResponse) -> bytes:
 
 
 def _store(content: bytes, path: Path) -> None:
-    """Write atomically: other readers see the whole file or none, and an interrupt leaves nothing behind."""
+    """Write a file atomically: other readers see the whole file or none, and an interrupt leaves no partial file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         part = Path(folder, path.name)
@@ -255,10 +255,10 @@ def _store(content: bytes, path: Path) -> None:
 
 
 def _checked(content: bytes, source: str, spec: _Spec) -> Floats:
-    """The table in a file's content whose values have the SHA-256 of the released one."""
+    """Return the table in a file's content; refuse values whose SHA-256 is not the released one."""
     try:
         candidates = _candidates(content, Path(source).suffix, (spec.rows, len(spec.columns)))
-    except Exception as error:  # damaged bytes make the parsers raise nearly anything
+    except Exception as error:  # the parsers raise nearly any exception on damaged bytes
         raise ValueError(f"{source} was refused: it cannot be read as a table") from error
     for table in candidates:
         if _sha256(table) == spec.sha256:
@@ -270,21 +270,21 @@ def _checked(content: bytes, source: str, spec: _Spec) -> Floats:
 
 
 def _sha256(table: Floats) -> str:
-    """SHA-256 of the values as little-endian float64 in C order; + 0.0 makes -0 and 0 the same value."""
+    """Return the SHA-256 of the values as little-endian float64 in C order; + 0.0 turns -0 into 0."""
     return hashlib.sha256((table + 0.0).astype("<f8").tobytes()).hexdigest()
 
 
 def _candidates(content: bytes, suffix: str, shape: tuple[int, int]) -> list[Floats]:
-    """The tables a file may mean: one for text, every assembly of the right shape for a .mat file."""
+    """Return the tables that a file may hold: one for text, every assembly of the right shape for a .mat file."""
     if suffix == ".mat":
-        file: Any = io.BytesIO(content)  # loadmat takes open files, its type stub only paths
+        file: Any = io.BytesIO(content)  # loadmat accepts open files, but its type stub does not
         return _assemblies(_matrices(loadmat(file, simplify_cells=True)), shape)
     text = gzip.decompress(content).partition(b"\n")[2] if suffix == ".gz" else content
     return [np.loadtxt(text.decode().replace(",", " ").splitlines(), ndmin=2)]
 
 
 def _matrices(value: Any) -> list[Floats]:
-    """The numeric arrays in a MATLAB value as matrices; structs, which arrive as dicts, are searched too."""
+    """Return the numeric arrays in a MATLAB value as matrices; structs, which arrive as dicts, are searched too."""
     if isinstance(value, dict):
         return [matrix for part in value.values() for matrix in _matrices(part)]
     numeric = isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.ndim <= 2
@@ -292,9 +292,9 @@ def _matrices(value: Any) -> list[Floats]:
 
 
 def _assemblies(matrices: list[Floats], shape: tuple[int, int]) -> list[Floats]:
-    """Tables of the shape: a matrix, two side by side, or two such blocks stacked; each possibly transposed.
+    """Return tables of this shape: a matrix, two side by side, or two such blocks stacked; each possibly transposed.
 
-    The names inside the authors' files are not relied on: the SHA-256 decides which assembly is the table.
+    The names inside the authors' files are not used: the SHA-256 decides which assembly is the table.
     """
     parts = [turned for matrix in matrices for turned in (matrix, matrix.T)]
     aligned = [pair for pair in permutations(parts, 2) if len(pair[0]) == len(pair[1])]

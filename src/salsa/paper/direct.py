@@ -1,6 +1,6 @@
 """One-dimensional DIRECT as the authors' program runs it: the published digits need the same sequence of evaluations.
 
-An interval is known by its centre, its level l (how often it was divided) and its size Z = 3^-l / 2 (1 at level 0).
+An interval has a centre, a level l (the number of its divisions) and a size Z = 3^-l / 2 (1 at level 0).
 ``scipy.optimize.direct`` divides in another order within a round, which moves two of the twelve published results.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-MAX_EVALUATIONS = 30  # checked before a division, which adds two
+MAX_EVALUATIONS = 30  # checked before a division, which adds two evaluations
 TIE = 1e-13
 EPSILON = 1e-4
 
@@ -26,7 +26,7 @@ class _Interval:
 
 
 def direct_minimum(f: Callable[[float], float]) -> tuple[float, float]:
-    """The best of 31 evaluations of f on [0, 1]: (position, value)."""
+    """Return the position and the value of the best of 31 evaluations of f on [0, 1]."""
     intervals = [_Interval(0.5, f(0.5))]
     while len(intervals) < MAX_EVALUATIONS:
         least = min(interval.value for interval in intervals)
@@ -39,7 +39,7 @@ def direct_minimum(f: Callable[[float], float]) -> tuple[float, float]:
 
 
 def _potentially_optimal(intervals: list[_Interval], least: float) -> list[_Interval]:
-    """Lowest intervals of every size that a Lipschitz bound could still make the minimum, largest first."""
+    """Return the lowest intervals of every size that may hold the minimum for some Lipschitz bound, largest first."""
     candidates: list[_Interval] = []
     for level in sorted({interval.level for interval in intervals}):
         same = [interval for interval in intervals if interval.level == level]

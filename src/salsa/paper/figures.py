@@ -22,18 +22,18 @@ from salsa.paper.workers import run_apart
 # The paper compares with "some non-additive methods", and its text does not name them.
 RIVALS = ("krr", "gp", "svr-eps", "rbf", "lq", "ll", "nw", "knn", "tree")
 SIZES = (100, 200, 400, 800)
-TIME_LIMIT = 120.0  # CPU seconds of a fit
+TIME_LIMIT = 120.0  # limit of a fit in CPU seconds
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What one part of the figure shows: errors of methods against the number n of rows."""
+    """One part of the figure: errors of methods against the number n of rows."""
 
     name: str
     title: str
     D: int  # features
     order: int  # d of the truth, which is summed over all subsets of d features
-    spread: float  # of the centres of its bumps
+    spread: float  # side of the cube that holds the centres of the bumps
     methods: tuple[str, ...]
     sizes: tuple[int, ...]
 
@@ -42,33 +42,33 @@ class Experiment:
         return log_bumps(self.order, self.spread)
 
     def __call__(self, n: int, trial: int) -> Sample:
-        """The rows of a trial."""
+        """Draw the rows of a trial."""
         return draw(self.truth, self.D, n, trial)
 
     def jobs(self, trials: int, methods: Iterable[str], sizes: Iterable[int]) -> list[Job]:
-        """Trial after trial, so that what was done before an interruption is whole trials; large n first in each."""
+        """Return the jobs trial by trial, so that an interrupted run leaves whole trials; large n come first."""
         names, descending = tuple(methods), sorted(sizes, reverse=True)
         return [Job(method, n, trial) for trial in range(trials) for n in descending for method in names]
 
 
 class Point(TypedDict):
-    """One method at one n: means over trials; no error if one of them was not finished."""
+    """The means over trials of one method at one n; there is no error if a trial was not finished."""
 
     figure: str
     method: str
     n: int
-    trials: int  # that finished
+    trials: int  # number of finished trials
     mse: float | None
-    share: float | None  # of the variance of the test target
+    share: float | None  # mse as a share of the variance of the test target
     share_se: float | None  # its standard error over trials
-    order: int | None  # the most frequent
-    seconds: float | None  # of CPU time for a fit with its tuning
+    order: int | None  # the most frequent order
+    seconds: float | None  # CPU time of a fit with its tuning
     status: str
 
 
-# Low orders win at few rows and lose at many if the truth is mostly, but not quite, of order 1. Centres all over the
-# cube make interactions of 38 % of the variance of f_15, and order 15 wins everywhere; over a fifth of its side, 4 %.
-# The sum over triples needs no such care: 97 % of it is of order 1 anyway, because the 455 terms agree in that.
+# Low orders win with few rows and lose with many if the truth is almost of order 1. With centres in the whole cube,
+# interactions are 38 % of the variance of f_15, and order 15 always wins; with centres in a fifth of its side, 4 %.
+# The sum over triples can have wide centres: 97 % of its variance is of order 1, as main effects of 455 terms add up.
 WIDE, NARROW = 1.0, 0.2
 
 
@@ -110,7 +110,7 @@ def run_figure(
     time_limit: float = TIME_LIMIT,
     n_jobs: int = 1,
 ) -> Iterator[tuple[Row, int]]:
-    """Fit what NAME.csv in the folder does not hold yet: rows as they come, and how many are still to come."""
+    """Fit the jobs that are missing in NAME.csv of the folder; yield every row and the number of jobs still to run."""
     names = list(methods or experiment.methods)
     for name in names:
         if (order := fixed_order(name)) is not None and order > experiment.D:
@@ -133,10 +133,10 @@ def _unfinished(time_limit: float) -> Callable[[Job, str], Row]:
 
 
 def _check_same_truth(experiment: Experiment, rows: Iterable[Row], path: Path) -> None:
-    """By the variance of a test target: rows of an older version, with other constants, must not be mixed with new."""
+    """Refuse rows of an older version whose truth had other constants, by the variance of a test target."""
     trial, variance = next(((row.trial, row.variance) for row in rows if row.variance is not None), (0, None))
     if variance is not None and not np.isclose(variance, np.var(experiment(1, trial).y_test), rtol=1e-6):
-        raise ValueError(f"{path} holds errors for another truth than that of {experiment.name} now: move it away")
+        raise ValueError(f"{path} holds errors for another truth than {experiment.name} has now: move the file away")
 
 
 def csv_path(experiment: Experiment, folder: Path) -> Path:
@@ -144,7 +144,7 @@ def csv_path(experiment: Experiment, folder: Path) -> Path:
 
 
 def points(experiment: Experiment, folder: Path, trials: int) -> list[Point]:
-    """Means over the first `trials` trials in NAME.csv, methods in the order of the experiment, others behind."""
+    """Return means over the first `trials` trials in NAME.csv; methods outside the experiment come last."""
     groups: dict[tuple[str, int], list[Row]] = {}
     for row in read_results(csv_path(experiment, folder), Row):
         if row.trial < trials:

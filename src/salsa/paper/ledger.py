@@ -1,4 +1,4 @@
-"""Results on disk, one line each, written so that a killed run loses none that was finished."""
+"""Results on disk, one line each; a killed run loses no finished result."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from salsa.baselines.processes import OK, TIMED_OUT
 
 
 class Record(Protocol):
-    """A named tuple of texts and numbers: what came of a job."""
+    """The result of a job: a named tuple of texts and numbers."""
 
     @property
     def job(self) -> Hashable: ...
@@ -26,7 +26,7 @@ class Record(Protocol):
 
     @property
     def limit(self) -> float:
-        """CPU seconds that it might take; only asked of one that timed out."""
+        """The limit in CPU seconds; it is only read if the job timed out."""
 
 
 R = TypeVar("R", bound=Record)
@@ -39,21 +39,21 @@ class Ledger(Generic[R]):
         self.file = file
         whole = _whole_lines(file.read())
         self.results: dict[Hashable, R] = _last_of_each_job(_parsed(whole, kind, file.name))
-        # A last line that was torn off goes, so that the next one begins on its own.
+        # An incomplete last line is removed, so that the next result begins on a new line.
         file.truncate(len(whole))
         file.seek(len(whole))
         if not whole:
             self._write(_fields(kind))
 
     def is_done(self, job: Hashable, limit: float | None) -> bool:
-        """Whether it need not run: it is ok, or was stopped by a limit that was not lower. Failures run again."""
+        """Whether a job need not run: it is ok, or timed out with at least this limit. Failed jobs run again."""
         known = self.results.get(job)
         if known is None:
             return False
         return known.status == OK or (known.status == TIMED_OUT and limit is not None and known.limit >= limit)
 
     def add(self, result: R) -> None:
-        """Append one line, which is on the disk when this returns."""
+        """Append one line, and return when it is on the disk."""
         self._write(tuple(result))  # type: ignore[arg-type]  # a named tuple
         self.results[result.job] = result
 
@@ -67,19 +67,19 @@ class Ledger(Generic[R]):
 
 @contextmanager
 def open_ledger(path: Path, kind: type[R]) -> Iterator[Ledger[R]]:
-    """The ledger in a file, which is made if it is not there; for one run at a time."""
+    """Open the ledger in a file, which is created if missing; only one run at a time may write it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     with path.open("r+b") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system gives it back, however this process ends
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases the lock, however this process ends
         except BlockingIOError as error:
             raise ValueError(f"{path} is being written by another run; wait for it, or give another folder") from error
         yield Ledger(file, kind)
 
 
 def read_results(path: Path, kind: type[R]) -> list[R]:
-    """What a file holds, also while a run is writing it; none if there is no file."""
+    """Return the results in a file, also while a run is writing it; an empty list if there is no file."""
     if not path.exists():
         return []
     return list(_last_of_each_job(_parsed(_whole_lines(path.read_bytes()), kind, str(path))).values())
@@ -90,7 +90,7 @@ def _last_of_each_job(results: Sequence[R]) -> dict[Hashable, R]:
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """Without a last line that was being written when the machine stopped."""
+    """Return the content without an incomplete last line, which an interrupted run may leave."""
     return content[: content.rfind(b"\n") + 1]
 
 
@@ -99,7 +99,7 @@ def _fields(kind: type[R]) -> tuple[str, ...]:
 
 
 def _parsed(content: bytes, kind: type[R], name: str) -> list[R]:
-    """What whole lines of a file of this name say."""
+    """Parse the whole lines of a file; errors contain its name."""
     header, *lines = csv.reader(io.StringIO(content.decode(errors="replace"))) if content else [[*_fields(kind)]]
     if tuple(header) != _fields(kind):
         raise ValueError(
@@ -118,6 +118,6 @@ def _result(line: Sequence[str], kind: type[R], place: str) -> R:
 
 
 def _value(text: str, hint: Any) -> Any:
-    """A text or number; None, where there may be none, is blank."""
+    """Parse a text or a number; a blank is None if the type allows None."""
     kind, *others = get_args(hint) or (hint,)
     return None if not text and NoneType in others else kind(text)

@@ -1,4 +1,4 @@
-"""One fit on one thread: its error on the test rows, and its times."""
+"""Measurement of one fit on one thread: its error on the test rows, and its times."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from salsa.paper.functions import Sample
 class Measured(NamedTuple):
     model: Any
     mse: float
-    seconds: float  # of CPU time for the fit, with all its tuning
+    seconds: float  # CPU time of the fit, with all its tuning
     wall_seconds: float
 
 
 def fit_and_predict(make: Callable[[], Any], data: Dataset | Sample, start_clock: Callable[[], None]) -> Measured:
-    """ValueError where the error is not finite; `start_clock` is called when all packages are imported."""
+    """Measure one fit; raise ValueError if its error is not finite. `start_clock` is called after all imports."""
     with warnings.catch_warnings(), threadpool_limits(1):
         warnings.simplefilter("ignore")
         model = make()

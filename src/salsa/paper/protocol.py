@@ -1,4 +1,4 @@
-"""SALSA exactly as the authors' program runs it, which is not quite as the paper describes it (see docs/paper.md)."""
+"""SALSA exactly as the authors' program runs it, which differs from the paper's description (see docs/paper.md)."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ N_FOLDS = 5
 
 
 class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """The estimator behind Table 1.
+    """The estimator behind the errors of SALSA in Table 1.
 
-    1. Kernel of exactly order d, not normalised, times sd(y); h_j = 20 sd_j n^(-1/5); no intercept.
-    2. alpha = lambda by DIRECT on log lambda over [1e-4, 100] n, 31 evaluations, not rescaled within a fold.
-    3. Five contiguous folds of the rows as they come; the mean squared errors of the first `folds_used` are summed.
-    4. Orders 1, 2, ... until three in a row do not improve.
+    1. The kernel has exactly order d, is not normalised and has the factor sd(y); h_j = 20 sd_j n^(-1/5); no intercept.
+    2. DIRECT chooses alpha = lambda on log lambda over [1e-4, 100] n in 31 evaluations; folds do not rescale alpha.
+    3. The folds are five contiguous blocks of rows; the mean squared errors of the first `folds_used` are summed.
+    4. Orders 1, 2, ... are tried until three in a row do not improve.
 
-    X and y are expected as ``load_dataset`` returns them: standardised, rows in the order of the authors' shuffle.
+    X and y are expected as ``load_dataset`` returns them: standardised, with rows in the order of the authors' shuffle.
 
     Parameters
     ----------
     folds_used : int, default=2
-        2 is what the program does; 5 is the cross-validation that the paper describes.
+        Number of folds that are scored: 2 in the authors' program, 5 in the description of the paper.
 
     Attributes
     ----------
     order_, alpha_ : the chosen order and penalty.
-    errors_ : dict, order -> cross-validation value.
+    errors_ : dict, order -> sum of the cross-validation errors.
     expansion_ : ``KernelExpansion``, the fitted function.
     """
 
@@ -82,13 +82,13 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def contiguous_folds(n: int) -> list[Fold]:
-    """Rows round((f-1) n/5 + 1) .. round(f n/5), counted from 1, halves rounded up as in MATLAB."""
+    """Return folds of rows round((f-1) n/5 + 1) .. round(f n/5), counted from 1, halves rounded up as in MATLAB."""
     edges = [int(np.floor(f * n / N_FOLDS + 0.5)) for f in range(N_FOLDS + 1)]
     return [Fold(np.arange(a, b), np.arange(b - a)) for a, b in pairwise(edges)]
 
 
 def _kernel(bandwidth: Floats, order: int, sd: float) -> AdditiveKernel:
-    """sd(y) e_d: the normaliser C(D, d) of ``AdditiveKernel`` is multiplied back."""
+    """Return the kernel sd(y) e_d: its weight cancels the normaliser 1 / C(D, d) of ``AdditiveKernel``."""
     weights = np.zeros(order + 1)
     weights[order] = sd * comb(len(bandwidth), order)
     return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), weights)

@@ -1,7 +1,7 @@
-"""What the paper published: Table 1 on the twelve released sets, and training times, which it has for speech only.
+"""Numbers that the paper published: Table 1 on the twelve released sets, and training times, for speech only.
 
-Blog was left out of the printed table; its numbers stand in the paper's source. The additive Gaussian process was run
-on four of these sets only: the others have no line in `published.csv`.
+Blog was left out of the printed table; its numbers are in the paper's source. The additive Gaussian process was run on
+four of these sets only: the other sets have no line for it in `published.csv`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-FORMS = ("salsa", "svr-eps")  # methods that ``runner`` has in several
+FORMS = ("salsa", "svr-eps")  # methods that ``runner`` has in several variants
 
 
 class Published(NamedTuple):
     mse: float | None = None
-    order: int | None = None  # of SALSA
+    order: int | None = None  # for SALSA only
     seconds: float | None = None
 
 
@@ -34,6 +34,6 @@ def _table() -> dict[tuple[str, str], Published]:
 
 
 def published(dataset: str, method: str, protocol: str = "authors") -> Published:
-    """Of a method by its name in our registry, in any of its forms. Nothing for "described"."""
+    """Return the published numbers of a method or of a variant of it; they are None for "described"."""
     name = next((name for name in FORMS if method.startswith(name)), method)
     return _table().get((dataset, name), Published()) if protocol == "authors" else Published()

@@ -1,4 +1,4 @@
-"""One experiment of Table 1: data set x method x draw of noise columns -> a result; results -> a row."""
+"""Experiments of Table 1: data set, method and draw of noise columns give a result, and results give a row."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ NAN = float("nan")
 
 #: The 21 alternatives of the paper.
 PAPER_RIVALS = tuple(rival.name for rival in RIVALS.values() if rival.in_paper and not rival.ours)
-#: method -> a new estimator. "salsa" is the authors' program, "salsa-5fold" the same with all five folds,
-#: "salsa-learned" this package as it comes. "svr-eps-untuned" has LIBSVM's own C and gamma and a tube of one
-#: standard deviation of the target: the published errors of epsilon-SVR are what that gives.
+#: Functions that make an estimator. "salsa" is the authors' program, "salsa-5fold" their program with all five folds,
+#: "salsa-learned" this package with default parameters. "svr-eps-untuned" has LIBSVM's default C and gamma and a tube
+#: of one standard deviation of the target, which gives about the published errors of epsilon-SVR.
 METHODS: dict[str, Callable[[], Any]] = {
     "salsa": AuthorsProtocol,
     "salsa-5fold": lambda: AuthorsProtocol(folds_used=5),
@@ -35,14 +35,14 @@ METHODS: dict[str, Callable[[], Any]] = {
     "svr-eps-untuned": partial(SVR, C=1.0, gamma="auto", epsilon=1.0),
     **{name: partial(make_baseline, name) for name in PAPER_RIVALS},
 }
-OURS = ("salsa", "salsa-5fold", "salsa-learned")  # they choose an order, and see several draws of noise columns
-EVERY = ("salsa", "salsa-learned", *PAPER_RIVALS)  # what "all" means
-# The slowest come first, so that no long fit is left over when everything else is done.
+OURS = ("salsa", "salsa-5fold", "salsa-learned")  # methods that choose an order and get several draws of noise columns
+EVERY = ("salsa", "salsa-learned", *PAPER_RIVALS)  # the methods that "all" stands for
+# The slowest methods come first, so that no long fit is left over when all others are done.
 SLOW = ("additive-gp", "lq", "mars", "cosso", "spam", "svr-nu", "svr-eps", "gbrt", "salsa-learned", "krr", "gp")
 
 
 class Trial(NamedTuple):
-    """One fit; `seed` draws the noise columns of airfoil and ccpp."""
+    """One fit of a method to a data set; `seed` draws the noise columns of airfoil and ccpp."""
 
     dataset: str
     method: str
@@ -51,7 +51,7 @@ class Trial(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What came of a trial, whose names are the first four."""
+    """The result of a trial; the first four fields are the trial."""
 
     dataset: str
     method: str
@@ -59,12 +59,12 @@ class Result(NamedTuple):
     seed: int
     n: int
     D: int
-    status: str = OK  # or "timed out", or "failed: " and why
+    status: str = OK  # or "timed out", or "failed: " and the reason
     mse: float = NAN  # on the test rows
     order: int | None = None
-    seconds: float = NAN  # of CPU time for the fit, with all its tuning
+    seconds: float = NAN  # CPU time of the fit, with all its tuning
     wall_seconds: float = NAN
-    limit: float = NAN  # CPU seconds that it might take
+    limit: float = NAN  # limit of the fit in CPU seconds
 
     @property
     def job(self) -> Trial:
@@ -72,7 +72,7 @@ class Result(NamedTuple):
 
 
 class Row(TypedDict):
-    """Over `seeds` draws of noise columns: mse and seconds are means, mse_sd the spread, order the most frequent."""
+    """The means of mse and seconds over `seeds` draws of noise columns, the sd of mse, and the most frequent order."""
 
     dataset: str
     method: str
@@ -95,16 +95,16 @@ class Row(TypedDict):
 class Shape(NamedTuple):
     n: int
     D: int
-    draws: int  # of noise columns; 1 where there are none
+    draws: int  # number of draws of noise columns; 1 without noise columns
 
 
 def run(dataset: str, method: str, protocol: str = "authors") -> Row:
-    """Fit on the training rows, mean squared error on the test rows; over several draws of noise columns, if any."""
+    """Fit the training rows and return the error on the test rows, over several draws of noise columns if any."""
     return as_row([measure(trial) for trial in plan([dataset], [method], protocol)])
 
 
 def plan(datasets: Iterable[str], methods: Sequence[str], protocol: str = "authors") -> list[Trial]:
-    """All trials, the longest first. Data sets are loaded here already: one that is missing stops us at once."""
+    """Return all trials, the slowest first. Data sets are loaded here, so that a missing one is reported at once."""
     trials = [
         Trial(dataset, method, protocol, seed)
         for dataset in datasets
@@ -129,9 +129,9 @@ def shape(dataset: str, protocol: str) -> Shape:
 def run_all(
     trials: Sequence[Trial], ledger: Ledger[Result] | None = None, *, limit: float | None = None, jobs: int = 1
 ) -> Iterator[Result]:
-    """Results as they come: at once those that the ledger has, then the others, which are written there.
+    """Yield results as they finish: first results that the ledger has, then new results, which are added to it.
 
-    limit : CPU seconds that one fit may take, with all its tuning. jobs : processes at the same time.
+    limit : CPU seconds that one fit may take, with all its tuning. jobs : number of processes.
     """
     done = [trial for trial in trials if ledger is not None and ledger.is_done(trial, limit)]
     yield from (ledger.results[trial] for trial in done if ledger is not None)
@@ -145,23 +145,23 @@ def run_all(
 
 
 def blank(trial: Trial, status: str = OK) -> Result:
-    """A result without numbers."""
+    """Return a result without numbers."""
     return Result(*trial, *shape(trial.dataset, trial.protocol)[:2], status)
 
 
 def measure(trial: Trial, *, start_clock: Callable[[], None] = lambda: None) -> Result:
-    """Fit and predict; an error becomes the status."""
+    """Fit and predict one trial; an error becomes the status."""
     data = load_dataset(trial.dataset, trial.protocol, noise_seed=trial.seed)
     try:
         model, mse, seconds, wall = fit_and_predict(METHODS[trial.method], data, start_clock)
-    except Exception as error:  # whatever goes wrong in a method must not stop the others
+    except Exception as error:  # an error in one method must not stop the other methods
         return blank(trial, failure(error))
     order = int(model.order_) if trial.method in OURS else None
     return blank(trial)._replace(mse=mse, order=order, seconds=seconds, wall_seconds=wall)
 
 
 def as_rows(results: Iterable[Result]) -> list[Row]:
-    """A row for every data set and method, in the order of our lists; results are of one protocol."""
+    """Return a row per data set and method, in the order of DATASETS and METHODS; results must have one protocol."""
     groups: dict[tuple[int, int], list[Result]] = {}
     for result in results:
         groups.setdefault((DATASETS.index(result.dataset), list(METHODS).index(result.method)), []).append(result)
@@ -169,7 +169,7 @@ def as_rows(results: Iterable[Result]) -> list[Row]:
 
 
 def as_row(results: Sequence[Result]) -> Row:
-    """One data set and method over its draws of noise columns; no error and no times if a draw has none."""
+    """Merge the draws of noise columns of one data set and method; error and times are NaN if a draw failed."""
     first = next((result for result in results if result.status != OK), results[0])
     orders = [result.order for result in results if result.order is not None]
     printed, mse = published(*first.job[:3]), float(np.mean([result.mse for result in results]))

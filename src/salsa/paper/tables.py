@@ -1,4 +1,4 @@
-"""From rows to Table 1: errors beside the published ones, their ratios, and where SALSA ranks."""
+"""Table 1 from rows: errors next to the published errors, their ratios, and the ranks of SALSA."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from salsa.paper.runner import PAPER_RIVALS, Row
 
 @dataclass(frozen=True, eq=False)
 class Table1:
-    """Rows of one protocol as tables.
+    """The rows of one protocol as tables.
 
-    frame : data frame, a row for every data set and method, with the names of ``Row``.
+    frame : data frame, a row for every data set and method, with the fields of ``Row`` as columns.
     """
 
     rows: Sequence[Row]
@@ -31,16 +31,16 @@ class Table1:
 
     @cached_property
     def errors(self) -> pd.DataFrame:
-        """Mean squared errors, a row per method and a column per data set."""
+        """The mean squared errors, with a row per method and a column per data set."""
         return _wide(self.frame, "mse")
 
     @cached_property
     def published_errors(self) -> pd.DataFrame:
-        """The same as the paper has it."""
+        """The published mean squared errors, with a row per method and a column per data set."""
         return _wide(self.frame, "published_mse")
 
     def methods(self) -> pd.DataFrame:
-        """For every method over the sets: median, smallest and largest ratio, sets done, CPU seconds of all fits."""
+        """Return per method the median, smallest and largest ratio, the number of finished sets, and CPU seconds."""
         groups = self.frame.groupby("method", sort=False)
         ratio = groups["ratio"]
         return pd.DataFrame(
@@ -55,9 +55,9 @@ class Table1:
         ).reset_index()
 
     def ranks(self) -> pd.DataFrame:
-        """For every data set: the rank of SALSA among the rivals that have an error, published and here.
+        """Return per data set the rank of SALSA among the rivals that have an error, published and here; 1 is the best.
 
-        Here twice: "equal" is SALSA as the authors ran it, "learned" this package as it comes. 1 is the best.
+        "equal" is SALSA here as the authors ran it, "learned" is this package with default parameters.
         """
         ranks = pd.DataFrame(
             {
@@ -70,16 +70,16 @@ class Table1:
         return ranks.rename_axis("dataset").reset_index()
 
     def average_ranks(self) -> dict[str, float]:
-        """Of ``ranks`` over the data sets."""
+        """Return the means of ``ranks`` over the data sets."""
         ranks = self.ranks()
         return {name: float(ranks[name].mean()) for name in ("published", "equal", "learned")}
 
     def unfinished(self) -> pd.DataFrame:
-        """Data sets and methods without an error, and why."""
+        """Return the data sets and methods without an error, and the reasons."""
         return self.frame.loc[self.frame["status"] != "ok", ["dataset", "method", "status"]].reset_index(drop=True)
 
     def to_json(self) -> str:
-        """An object of lists of rows; null for a number that is not there."""
+        """Return a JSON object of lists of rows; missing numbers are null."""
         parts = {"rows": self.frame, "methods": self.methods(), "ranks": self.ranks(), "unfinished": self.unfinished()}
         averages = pd.DataFrame([self.average_ranks()])
         return json.dumps(
@@ -87,7 +87,7 @@ class Table1:
         )
 
     def to_markdown(self) -> str:
-        """Four tables: errors here / published, ratios by method, ranks of SALSA, and what did not finish."""
+        """Return four tables: errors here / published, ratios by method, ranks of SALSA, and unfinished fits."""
         parts = [
             ("Mean squared errors: here / published", self._both()),
             ("Ratio to the published error, and CPU seconds", _texts(self.methods())),
@@ -97,7 +97,7 @@ class Table1:
         return "\n".join(f"## {title}\n\n{markdown(part)}\n" for title, part in parts if len(part))
 
     def _both(self) -> pd.DataFrame:
-        """A row per method, a column per data set: here / published."""
+        """Return a table of texts "here / published", with a row per method and a column per data set."""
         here = [_result(row) for row in self.rows]
         printed = [number(mse) for mse in self.frame["published_mse"]]
         cells = self.frame.assign(both=[f"{a} / {b}" for a, b in zip(here, printed, strict=True)])
@@ -108,7 +108,7 @@ class Table1:
 
 
 def _wide(frame: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A row per method, a column per data set, both in the order in which they come."""
+    """Return a table with a row per method and a column per data set, both in order of appearance."""
     wide = frame.pivot_table(column, "method", "dataset", aggfunc="first", sort=False)
     return wide.reindex(frame["method"].unique(), columns=frame["dataset"].unique())
 
@@ -118,12 +118,12 @@ def _rivals(errors: pd.DataFrame) -> pd.DataFrame:
 
 
 def _result(row: Row) -> str:
-    """The error, or in two words why there is none."""
+    """Return the error, or the kind of failure: "timed out" or "failed"."""
     return number(row["mse"]) if row["status"] == "ok" else row["status"].split(":")[0]
 
 
 def _rank(errors: pd.DataFrame, method: str) -> pd.Series[float]:
-    """1 + the number of rivals whose error is smaller, for every data set; not a number where there is no error."""
+    """Return per data set 1 + the number of rivals with a smaller error; NaN if the method has no error."""
     if method not in errors.index:
         return pd.Series(np.nan, index=errors.columns)
     own = errors.T[method]
@@ -132,17 +132,17 @@ def _rank(errors: pd.DataFrame, method: str) -> pd.Series[float]:
 
 
 def number(value: Any) -> str:
-    """Four digits, as many as a table of errors from 0.00001 to 100 can be read with; - for none."""
+    """Format a number with four significant digits; a missing number is -."""
     return "-" if pd.isna(value) else f"{value:.4g}"
 
 
 def _texts(frame: pd.DataFrame) -> pd.DataFrame:
-    """All numbers as texts."""
+    """Format all numbers of a table as texts."""
     return frame.map(lambda value: value if isinstance(value, str) else number(value))
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    """Rows as JSON can have them: None for a number that is not there."""
+    """Return the rows as dictionaries for JSON; a missing number is None."""
     return [
         {name: None if pd.isna(value) else value for name, value in zip(frame.columns, row, strict=True)}
         for row in frame.astype(object).to_numpy().tolist()
@@ -150,7 +150,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def markdown(frame: pd.DataFrame) -> str:
-    """A table of texts as Markdown has it."""
+    """Format a table of texts as Markdown."""
     return "\n".join(map(_line, [list(frame.columns), ["---"] * frame.shape[1], *frame.to_numpy().tolist()]))
 
 

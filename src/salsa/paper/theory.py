@@ -18,24 +18,24 @@ from scipy.linalg import eigvalsh
 from salsa._utils.arrays import Floats
 from salsa.kernels.additive import AdditiveKernel
 
-MOST_COMPONENTS = 5000  # kernel matrices that are decomposed one by one
-NEGLIGIBLE = 1e-3  # eigenvalues below this share of lambda are taken together
+MOST_COMPONENTS = 5000  # limit of kernel matrices that are decomposed one by one
+NEGLIGIBLE = 1e-3  # eigenvalues below this share of lambda are summed together
 
 
 def exact_order_kernel(bandwidth: Any, order: int, base: str = "matern32") -> AdditiveKernel:
-    """The paper's kernel: the sum of all products of `order` base kernels, e_d(k_1, ..., k_D), not normalised."""
+    """Return the paper's kernel e_d(k_1, ..., k_D): the unnormalised sum of all products of d base kernels."""
     h = np.asarray(bandwidth, dtype=np.float64)
     if not 1 <= order <= len(h):
-        raise ValueError(f"order={order}: there are {len(h)} features, so that it must be from 1 to {len(h)}")
+        raise ValueError(f"order={order}: with {len(h)} features, the order must be from 1 to {len(h)}")
     weights = np.zeros(order + 1)
     weights[order] = comb(len(h), order)
     return AdditiveKernel(h, np.ones(len(h)), weights, base)
 
 
 def effective_dimension(eigenvalues: ArrayLike, penalty: ArrayLike) -> Floats:
-    """gamma^(j)(lambda) = sum_l mu_l / (mu_l + lambda); with those of K and n lambda it is trace K (K + n lambda)^-1.
+    """Return gamma^(j)(lambda) = sum_l mu_l / (mu_l + lambda), of the shape of `penalty`.
 
-    The number of eigenvalues that are not zero at lambda = 0, none at infinity. Same shape as penalty.
+    For eigenvalues of K and n lambda it is trace K (K + n lambda)^-1; for lambda = 0 it is the number of positive mu_l.
     """
     mu, lam = np.asarray(eigenvalues, dtype=np.float64), np.asarray(penalty, dtype=np.float64)
     if (lam < 0).any() or np.isnan(lam).any():
@@ -45,21 +45,21 @@ def effective_dimension(eigenvalues: ArrayLike, penalty: ArrayLike) -> Floats:
 
 
 def matrix_eigenvalues(K: Floats) -> Floats:
-    """Of a kernel matrix (n, n); what rounding cannot tell from zero is zero."""
+    """Return the ascending eigenvalues of a kernel matrix (n, n); values within rounding of zero become zero."""
     values = np.asarray(eigvalsh(K), dtype=np.float64)
     values[values < len(K) * np.finfo(np.float64).eps * values[-1]] = 0.0
     return values
 
 
 def sum_dimension(kernel: AdditiveKernel, X: Any, lam: ArrayLike) -> Floats:
-    """Effective dimension of the sum of all components on rows X (n, D): the degrees of freedom that a fit spends."""
+    """Return the effective dimension of the sum of all components on rows X (n, D): the degrees of freedom of a fit."""
     return effective_dimension(matrix_eigenvalues(kernel(X)), len(X) * np.asarray(lam, dtype=np.float64))
 
 
 def paper_dimension(bandwidth: Any, X: Any, order: int, lam: ArrayLike, base: str = "matern32") -> Floats:
-    """gamma_k(lambda) of Theorem 1 on rows X (n, D): the sum over components of their own effective dimensions.
+    """Return gamma_k(lambda) of Theorem 1 on rows X (n, D): the sum of the effective dimensions of all components.
 
-    Never less than ``sum_dimension``: components share functions, which are counted here once for each.
+    It is at least ``sum_dimension``: functions that several components share are counted once per component.
     """
     X, h = np.asarray(X, dtype=np.float64), np.asarray(bandwidth, dtype=np.float64)
     if comb(len(h), order) > MOST_COMPONENTS:
@@ -70,19 +70,19 @@ def paper_dimension(bandwidth: Any, X: Any, order: int, lam: ArrayLike, base: st
 
 
 def base_eigenvalues(bandwidth: float, base: str = "matern32", points: int = 400) -> Floats:
-    """mu_l of one base kernel under the uniform distribution on [-1, 1], largest first, by the midpoint rule."""
+    """Return mu_l of one base kernel under the uniform distribution on [-1, 1], largest first, by the midpoint rule."""
     x = (2 * np.arange(points)[:, None] + 1) / points - 1
     return matrix_eigenvalues(exact_order_kernel([bandwidth], 1, base)(x) / points)[::-1]
 
 
 def product_dimension(eigenvalues: ArrayLike, order: int, lam: float) -> float:
-    """gamma^(j)(lambda) of a product of `order` base kernels of independent features with these eigenvalues.
+    """Return gamma^(j)(lambda) of a product of `order` base kernels of independent features with these eigenvalues.
 
-    Its eigenvalues are all products. Those below 0.001 lambda count as mu / lambda, which is 0.1 % too much at most.
+    Its eigenvalues are all products of these. Values below 0.001 lambda count as mu / lambda, at most 0.1 % too much.
     """
     mu = np.asarray(eigenvalues, dtype=np.float64)
     products = np.ones(1)
-    for left in reversed(range(order)):  # factors still to come, none of which is larger than the largest
+    for left in reversed(range(order)):  # number of factors to come, each at most mu.max()
         products = np.outer(products, mu).ravel()
         products = products[products * mu.max() ** left >= NEGLIGIBLE * lam]
     small = mu.sum() ** order - products.sum()
@@ -98,43 +98,43 @@ def theorem1_bound(
     dimension: ArrayLike,
     chi: float = 0.0,
 ) -> Floats:
-    """Theorem 1: excess risk <= M_d (20 lambda |f|^2 + 12 sigma^2 gamma_k(lambda) / n + chi).
+    """Return the bound of Theorem 1: excess risk <= M_d (20 lambda |f|^2 + 12 sigma^2 gamma_k(lambda) / n + chi).
 
     norm_squared : sum of the squared RKHS norms of the components of f, the smallest over all its decompositions.
-    chi : terms that the paper calls of low order; they hold a constant that it does not give. With 0 this is not a
-        bound, but the terms that Theorem 2 balances.
-    components : M_d. 1, with the dimension of the sum kernel, is the theorem for that kernel as a single component,
-        which asks Assumption 2 of its eigenfunctions instead.
+    chi : terms of low order, with a constant that the paper does not give. With chi = 0 the result is not a bound, but
+        the sum of the terms that Theorem 2 balances.
+    components : M_d. With M_d = 1 and the dimension of the sum kernel, the sum kernel is a single component, and the
+        theorem needs Assumption 2 for its eigenfunctions instead.
     """
     variance = 12 * noise_variance * np.asarray(dimension, dtype=np.float64) / n
     return np.asarray(components * (20 * np.asarray(lam, dtype=np.float64) * norm_squared + variance + chi))
 
 
 def sobolev_penalty(n: float, order: int, smoothness: float) -> float:
-    """Theorem 2, eigenvalues mu_l = O(l^(-2s/d)): lambda of the order of n^(-2s / (2s + d))."""
+    """Return the lambda of Theorem 2 for eigenvalues mu_l = O(l^(-2s/d)): n^(-2s / (2s + d)), up to a constant."""
     if not 2 * smoothness > order:
         raise ValueError(f"smoothness={smoothness}: the eigenvalues have a finite sum only if 2 s > d = {order}")
     return float(n ** (-2 * smoothness / (2 * smoothness + order)))
 
 
 def sobolev_rate(n: float, D: int, order: int, smoothness: float) -> float:
-    """Theorem 2, mu_l = O(l^(-2s/d)): D^(2d) n^(-2s / (2s + d)), up to a constant and powers of log n.
+    """Return the rate of Theorem 2 for mu_l = O(l^(-2s/d)): D^(2d) n^(-2s / (2s + d)), up to constants and log n.
 
-    With order = D and one component the paper gives n^(-2s / (2s + D)) for plain kernel ridge regression.
+    With order = D and one component, the paper gives n^(-2s / (2s + D)) for plain kernel ridge regression.
     """
     return _components_factor(D, order) * sobolev_penalty(n, order, smoothness)
 
 
 def gaussian_rate(n: float, D: int, order: int) -> float:
-    """Theorem 2, mu_l = O(pi~^d exp(-a l^2)), pi~ = sqrt(2 pi): D^(2d) pi~^d / n, up to a constant and powers of log n.
+    """Return the rate of Theorem 2 for mu_l = O(p^d exp(-a l^2)), p^2 = 2 pi: D^(2d) p^d / n up to constants and log n.
 
-    With order = D and one component the paper gives (2 pi)^(D/2) / n for plain kernel ridge regression.
+    With order = D and one component, the paper gives (2 pi)^(D/2) / n for plain kernel ridge regression.
     """
     return _components_factor(D, order) * sqrt(2 * pi) ** order / n
 
 
 def theorem3_bound(approximation: float, estimation: float, eta: float | None = None) -> float:
-    """Theorem 3: (1 + eta) AE + (1 + 1/eta) EE; without eta its least value, (sqrt AE + sqrt EE)^2.
+    """Return the bound of Theorem 3, (1 + eta) AE + (1 + 1/eta) EE; without eta its minimum, (sqrt AE + sqrt EE)^2.
 
     AE is the smallest error of a class of functions whose size depends on lambda, EE is of the order M_d gamma_k / n.
     """
@@ -144,7 +144,7 @@ def theorem3_bound(approximation: float, estimation: float, eta: float | None = 
 
 
 def _components_factor(D: int, order: int) -> float:
-    """D^(2d) stands for the square of the number of components, which is 1 if all features are in one."""
+    """Return D^(2d), the order of the squared number of components, or 1 for the one component of order D."""
     if not 1 <= order <= D:
         raise ValueError(f"order={order} must be from 1 to D={D}")
     return 1.0 if order == D else float(D) ** (2 * order)

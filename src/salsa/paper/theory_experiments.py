@@ -1,7 +1,7 @@
-"""Simulations of what the theorems say: the rate in n, the dependence on D, and the order that is best for n rows.
+"""Simulations of the theorems: the rate in n, the dependence on D, and the best order for n rows.
 
-Features are independent and uniform on [-1, 1], base kernels Matern 3/2 (eigenvalues of the order l^-4: s = 2), the
-penalty is the best of a grid against the truth on new rows, which is what a theorem that chooses lambda promises.
+Features are independent and uniform on [-1, 1]. Base kernels are Matern 3/2 (eigenvalues of the order l^-4: s = 2).
+As the theorems choose lambda, the penalty of a grid with the least distance to the truth on new rows is taken.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ BANDWIDTH, CENTRES, NEW_ROWS = 1.0, 5, 2000
 PENALTIES = np.logspace(-8, 0, 33)  # times the diagonal of the kernel
 WIDER = (1.0, 2.0, 4.0, 8.0, 16.0)
 SMOOTHNESS = 2.0
-TRUE, FULL, FULL_WIDER = "order 1, that of the truth", "order D", "order D, widths chosen too"
+TRUE, FULL, FULL_WIDER = "order 1, the true order", "order D", "order D, widths chosen too"
 
 
 class AdditiveTruth(NamedTuple):
-    """f(x) = sum_j sum_i c_ij k(x_j, z_ij), of variance 1."""
+    """An additive truth f(x) = sum_j sum_i c_ij k(x_j, z_ij) of variance 1."""
 
     centres: Floats  # (CENTRES, D)
     coef: Floats  # (CENTRES, D)
@@ -47,7 +47,7 @@ class AdditiveTruth(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Kernel ridge regression at every penalty of a grid: paths of the same length."""
+    """Kernel ridge regression at every penalty of a grid; all arrays have the length of the grid."""
 
     lam: Floats
     risk: Floats  # mean squared distance to the truth on new rows
@@ -57,14 +57,14 @@ class Fit(NamedTuple):
 def dimension_table(
     dimensions: Sequence[int] = (2, 3, 4, 5, 6, 8, 10, 12), orders: Sequence[int] = (1, 2, 3), lam: float = 1e-4
 ) -> pd.DataFrame:
-    """gamma_k(lambda) of Theorem 1 for some orders and for order D, kernels scaled to a diagonal of 1; no sampling.
+    """Return gamma_k(lambda) of Theorem 1 for some orders and for order D, kernels scaled to diagonal 1; no sampling.
 
-    Columns: D, order, components (their number), dimension (the sum of theirs).
+    Columns: D, order, components (their number), dimension (the sum over components).
     """
     mu = base_eigenvalues(BANDWIDTH)
     pairs = [(D, order) for D in dimensions for order in sorted({*orders, D}) if order <= D]
     rows = [{"D": D, "order": order, "components": comb(D, order)} for D, order in pairs]
-    # a sum of M kernels over M has the diagonal of one: lambda M for the sum is lambda for the mean
+    # The mean of M kernels has diagonal 1; lambda for the mean is lambda M for the sum.
     sizes = [row["components"] * product_dimension(mu, row["order"], lam * row["components"]) for row in rows]
     return pd.DataFrame(rows).assign(dimension=sizes)
 
@@ -72,27 +72,27 @@ def dimension_table(
 def rate_experiment(
     sizes: Sequence[int] = (100, 200, 400, 800, 1600), D: int = 10, repeats: int = 8, seed: int = 0
 ) -> pd.DataFrame:
-    """Excess risk of an additive truth of order 1 against n: see ``additive_trials`` for the columns."""
+    """Return the excess risk for additive truths of order 1 against n, with the columns of ``additive_trials``."""
     return pd.concat([additive_trials(n, D, repeats, seed) for n in sizes], ignore_index=True)
 
 
 def dimension_experiment(
     dimensions: Sequence[int] = (2, 3, 4, 6, 8, 12, 16, 24), n: int = 400, repeats: int = 8, seed: int = 0
 ) -> pd.DataFrame:
-    """The same against the number of features D."""
+    """Return the excess risk for additive truths of order 1 against D, with the columns of ``additive_trials``."""
     return pd.concat([additive_trials(n, D, repeats, seed) for D in dimensions], ignore_index=True)
 
 
 def additive_trials(n: int, D: int, repeats: int, seed: int, noise: float = 0.5) -> pd.DataFrame:
-    """Truths of order 1 and variance 1, fitted with order 1 and with order D.
+    """Fit truths of order 1 and variance 1 with order 1 and with order D.
 
-    Columns: n, D, method, repeat; risk, the best on the grid, and its lam and effective dimension; bound, the least
-    value on the grid of Theorem 1 without chi, and sum_bound, of the same for the sum kernel as one component (both for
+    Columns: n, D, method, repeat; risk, the least on the grid, and its lam and effective dimension; bound, the least
+    value of Theorem 1 on the grid without chi, and sum_bound, the bound for the sum kernel as one component (both for
     the true order only).
     """
     rows = []
     for repeat in range(repeats):
-        truth = draw_truth(D, np.random.default_rng([seed, D, repeat]))  # the same for every n
+        truth = draw_truth(D, np.random.default_rng([seed, D, repeat]))  # equal for every n
         rng = np.random.default_rng([seed, D, repeat, n])
         X, Z = rng.uniform(-1, 1, (n, D)), rng.uniform(-1, 1, (NEW_ROWS, D))
         y, f = truth(X) + noise * rng.normal(size=n), truth(Z)
@@ -113,16 +113,16 @@ def order_experiment(
     share: float = 0.05,
     noise: float = 0.3,
 ) -> pd.DataFrame:
-    """A truth with all orders, f(x) = prod_j (1 + sqrt(share) g_j(x_j)) - 1 over its sd, fitted with each order.
+    """Fit a truth with all orders, f(x) = prod_j (1 + sqrt(share) g_j(x_j)) - 1 over its sd, with each order.
 
     Every g_j has mean 0 and variance 1, so that order m has a share of the variance proportional to C(D, m) share^m.
-    Columns: n, order, repeat, risk, lam, dimension; beyond, the variance of higher orders, out of its reach.
+    Columns: n, order, repeat, risk, lam, dimension; beyond, the share of the variance above this order.
     """
     tails = order_tails(D, share)
     rows = []
     for n in sizes:
         for repeat in range(repeats):
-            phase = np.random.default_rng([seed, repeat]).uniform(0, 2 * np.pi, D)  # the same for every n
+            phase = np.random.default_rng([seed, repeat]).uniform(0, 2 * np.pi, D)  # equal for every n
             rng = np.random.default_rng([seed, repeat, n])
             X, Z = rng.uniform(-1, 1, (n, D)), rng.uniform(-1, 1, (NEW_ROWS, D))
             y, f = _product_truth(X, phase, share) + noise * rng.normal(size=n), _product_truth(Z, phase, share)
@@ -133,7 +133,7 @@ def order_experiment(
 
 
 def order_tails(D: int, share: float) -> Floats:
-    """Shares of the variance of that truth beyond the orders 0..D."""
+    """Return the shares of the variance of the truth of ``order_experiment`` above the orders 0..D."""
     variances = np.array([comb(D, m) * share**m for m in range(D + 1)])
     variances[0] = 0.0
     tails: Floats = 1 - np.cumsum(variances) / variances.sum()
@@ -141,13 +141,13 @@ def order_tails(D: int, share: float) -> Floats:
 
 
 def best_orders(frame: pd.DataFrame) -> pd.Series[int]:
-    """For every n of ``order_experiment``, the order with the least mean risk."""
+    """Return the order with the least mean risk for every n of ``order_experiment``."""
     means = frame.pivot_table("risk", "n", "order", aggfunc="mean")
     return means.idxmin(axis=1).rename("order")
 
 
 def slopes(frame: pd.DataFrame, by: str) -> dict[str, float]:
-    """Of log mean risk over log n or log D, by least squares: the exponents, one for every method."""
+    """Return per method the exponent: the slope of log mean risk over log n or log D, by least squares."""
     found = {}
     for method, rows in frame.groupby("method"):
         means = rows.groupby(by)["risk"].mean()
@@ -157,7 +157,7 @@ def slopes(frame: pd.DataFrame, by: str) -> dict[str, float]:
 
 
 def draw_truth(D: int, rng: Generator) -> AdditiveTruth:
-    """Random centres and coefficients, scaled to variance 1 on random rows."""
+    """Draw random centres and coefficients, scaled to variance 1 on random rows."""
     centres, coef = rng.uniform(-1, 1, (CENTRES, D)), rng.normal(size=(CENTRES, D))
     coef -= coef.mean(axis=0)
     coef /= np.std(AdditiveTruth(centres, coef, 0.0)(rng.uniform(-1, 1, (4000, D))))

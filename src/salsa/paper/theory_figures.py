@@ -1,4 +1,4 @@
-"""Pictures of the experiments in ``theory_experiments``: each takes its data frame and returns a matplotlib figure."""
+"""Figures of the experiments in ``theory_experiments``: each takes its data frame and returns a matplotlib figure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE = (8.5, 3.4)
 
 
 def draw_dimensions(table: pd.DataFrame) -> Figure:
-    """``dimension_table``: the effective dimension against D, a curve for every order and one for order D."""
+    """Draw ``dimension_table``: the effective dimension against D, a curve for every order and one for order D."""
     figure, (ax,) = _panels(1)
     is_full = table["order"] == table["D"]
     for place, (order, rows) in enumerate(table[~is_full].groupby("order")):
@@ -32,7 +32,7 @@ def draw_dimensions(table: pd.DataFrame) -> Figure:
 
 
 def draw_rates(by_rows: pd.DataFrame, by_features: pd.DataFrame) -> Figure:
-    """``rate_experiment`` and ``dimension_experiment``: excess risk against n, and against D."""
+    """Draw ``rate_experiment`` and ``dimension_experiment``: excess risk against n, and against D."""
     figure, (left, right) = _panels(2)
     exponents = slopes(by_rows, "n")
     for place, method in enumerate(METHODS):
@@ -49,7 +49,7 @@ def draw_rates(by_rows: pd.DataFrame, by_features: pd.DataFrame) -> Figure:
 
 
 def draw_orders(frame: pd.DataFrame) -> Figure:
-    """``order_experiment``: excess risk of every order against n, and the order that is best."""
+    """Draw ``order_experiment``: excess risk of every order against n, and the best order."""
     figure, (left, right) = _panels(2)
     for place, (order, rows) in enumerate(frame.groupby("order")):
         means = rows.groupby("n")["risk"].mean()
@@ -76,7 +76,7 @@ def _curve(ax: Axes, x: pd.Index | pd.Series[int], y: pd.Series[float], name: st
 
 
 def _draw_reference(ax: Axes, frame: pd.DataFrame) -> None:
-    """The rate of Theorem 2 for order 1, through the first point of the true order."""
+    """Draw the rate of Theorem 2 for order 1 through the first point of the true order."""
     means = frame[frame["method"] == TRUE].groupby("n")["risk"].mean()
     rate = pd.Series({n: sobolev_penalty(n, 1, SMOOTHNESS) for n in means.index})
     ax.loglog(rate.index, rate * means.iloc[0] / rate.iloc[0], ":", color="0.3", label="$n^{-4/5}$, Theorem 2")
@@ -89,7 +89,7 @@ def _finish(ax: Axes, values: Iterable[float], x: str, y: str) -> None:
 
 
 def _ticks(ax: Axes, values: Iterable[float], name: str) -> None:
-    """Numbers below the points, not powers of ten."""
+    """Label the points with plain numbers instead of powers of ten."""
     from matplotlib.ticker import NullFormatter, ScalarFormatter
 
     ticks = sorted(set(values))

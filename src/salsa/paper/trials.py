@@ -1,4 +1,4 @@
-"""One fit of figure 1 -> a row."""
+"""One fit of figure 1, and its result as a row."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from salsa.paper.functions import Sample
 from salsa.paper.measuring import fit_and_predict
 from salsa.regressor import SalsaRegressor
 
-Draw = Callable[[int, int], Sample]  # the rows of n and trial
+Draw = Callable[[int, int], Sample]  # (n, trial) -> rows
 
 
 class Job(NamedTuple):
-    """One fit."""
+    """One fit of a method to n rows in a trial."""
 
     method: str
     n: int
@@ -28,16 +28,16 @@ class Job(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What came of it. One that failed has no error; one that was ended took `seconds`, the limit."""
+    """The result of a job. A failed job has no error; the `seconds` of a job that timed out are its limit."""
 
     method: str
     n: int
     trial: int
     mse: float | None
-    variance: float | None  # of the test target
+    variance: float | None  # variance of the test target
     order: int | None
     seconds: float
-    status: str  # "ok", "timed out" or "failed: " and why
+    status: str  # "ok", "timed out" or "failed: " and the reason
 
     @property
     def job(self) -> Job:
@@ -45,12 +45,12 @@ class Row(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """Of one that was ended."""
+        """The limit in CPU seconds of a job that timed out."""
         return self.seconds
 
 
 def make(method: str) -> Any:
-    """A new estimator: "salsa-d3" is the paper's SALSA of order 3, other names are those of ``make_baseline``."""
+    """Make an estimator: "salsa-d3" is the paper's SALSA of order 3; ``make_baseline`` knows the other names."""
     if (order := fixed_order(method)) is None:
         return make_baseline(method)
     return SalsaRegressor(
@@ -59,7 +59,7 @@ def make(method: str) -> Any:
 
 
 def fixed_order(method: str) -> int | None:
-    """d of a name such as "salsa-d3"; None of other names, which must be known."""
+    """Return d for a name such as "salsa-d3", and None for other known names; unknown names are refused."""
     if (named := re.fullmatch(r"salsa-d([1-9]\d*)", method)) is not None:
         return int(named[1])
     find_rival(method)
@@ -72,7 +72,7 @@ def measure(job: Job, draw: Draw, *, start_clock: Callable[[], None] = lambda: N
     try:
         sample = draw(job.n, job.trial)
         model, mse, seconds, _ = fit_and_predict(partial(make, job.method), sample, start_clock)
-    except Exception as error:  # whatever goes wrong in a method must not stop the others
+    except Exception as error:  # an error in one method must not stop the other methods
         return Row(*job, None, None, None, time.process_time() - begin, failure(error))
     order = getattr(model, "order_", None)
     return Row(*job, mse, float(np.var(sample.y_test)), None if order is None else int(order), seconds, OK)

@@ -1,4 +1,4 @@
-"""Fits in a few processes, one thread each; the system ends a process whose fit takes too long."""
+"""Run fits in several processes, one thread each; the system kills a process whose fit takes too long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from salsa.baselines.processes import ask_all
 
-PATIENCE = 20  # times the limit, in seconds of the clock: for a fit that waits and takes no CPU time
+PATIENCE = 20  # wall-clock limit over CPU limit, for a fit that waits and takes no CPU time
 
 J = TypeVar("J")
 J_contra = TypeVar("J_contra", contravariant=True)
@@ -19,7 +19,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Measure(Protocol[J_contra, R_co]):
-    """A job -> its result; `start_clock` is called when all that is left is to fit. It can be pickled."""
+    """A function job -> result that can be pickled; it calls `start_clock` right before the fit."""
 
     def __call__(self, job: J_contra, /, *, start_clock: Callable[[], None]) -> R_co: ...
 
@@ -32,9 +32,9 @@ def run_apart(
     limit: float | None,
     n_jobs: int,
 ) -> Generator[R, None, None]:
-    """Results as they come.
+    """Yield results as they finish.
 
-    without_answer : job and status -> the result where there is none. limit : CPU seconds from the clock's start.
+    without_answer : job and status -> result, if the process gave none. limit : CPU seconds from `start_clock` on.
     """
     questions = [partial(_limited, measure, job, limit) for job in jobs]
     with closing(ask_all(questions, None if limit is None else PATIENCE * limit, n_jobs)) as answers:
@@ -43,7 +43,7 @@ def run_apart(
 
 
 def _limited(measure: Measure[J, R], job: J, limit: float | None, begin: Callable[[], None]) -> Any:
-    """The other side: a timer whose signal ends the process."""
+    """Measure a job in the worker process, which a timer signal ends after `limit` CPU seconds."""
 
     def start_clock() -> None:
         signal.setitimer(signal.ITIMER_PROF, limit or 0.0)

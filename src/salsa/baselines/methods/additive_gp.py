@@ -1,7 +1,7 @@
 """Additive Gaussian processes (Duvenaud, Nickisch & Rasmussen 2011), on the compiled kernel of this package.
 
-The kernel sums all interactions of the orders 1..d; the variance of every order, a bandwidth and a scale for every
-feature and the noise maximise the marginal likelihood. Nothing guards what is learned, and nothing is pruned.
+The kernel sums all interactions of orders 1..d. The variance of each order, a bandwidth and a scale per feature and the
+noise maximise the marginal likelihood under normal priors. No simpler kernel competes, and no feature is removed.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The highest order, at most the number of features. "all": the product of all features and no other order,
         which is the usual Gaussian process with a bandwidth for every feature.
     learning_rows : int, default=1000
-        Rows that the kernel is learned from, where there are more; the posterior mean uses all rows, by a Cholesky
+        The largest number of rows that the kernel is learned from. The posterior mean uses all rows, by a Cholesky
         factor of their kernel matrix.
     random_state : int, RandomState instance or None, default=None
-        Draws those rows.
+        Draws the rows that the kernel is learned from.
 
     Attributes
     ----------
     kernel_ : ``AdditiveKernel``, the learned kernel.
-    noise_ : float, the variance of the noise as a share of that of the target.
+    noise_ : float, the noise variance as a share of the variance of the target.
     expansion_ : ``KernelExpansion``, the posterior mean.
     """
 
@@ -79,7 +79,7 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Posterior mean (n,)"""
+        """Return the posterior mean (n,) at the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return self.expansion_.predict(X, n_threads=1)[:, 0]

@@ -1,7 +1,7 @@
-"""Back-fitting with cubic smoothing splines: f(x) = mean + sum_j f_j(x_j), every f_j smoothed on what others leave.
+"""Back-fitting with cubic smoothing splines: f(x) = mean + sum_j f_j(x_j), where f_j smooths the partial residuals.
 
-The fit minimises |y - f|^2 / n + sum_j penalty_j int f_j''^2. All features get the same degrees of freedom, which mean
-the same for any units and any distribution of a feature; the penalties follow from them.
+The fit minimises |y - f|^2 / n + sum_j penalty_j int f_j''^2. All features get the same degrees of freedom, from which
+the penalties follow. Degrees of freedom depend neither on the units nor on the distribution of a feature.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ ROUGH = 1e-4  # tolerance while candidates are compared
 class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Additive model of cubic smoothing splines, fitted by back-fitting (Hastie and Tibshirani, 1990).
 
-    Straight lines are fitted jointly by least squares, and what is curved feature by feature: their modified
-    back-fitting. Rounds are combined by conjugate gradients, as they crawl where features are correlated.
+    As in their modified back-fitting, lines are fitted jointly by least squares, and curves feature by feature.
+    Rounds are accelerated by conjugate gradients, because they converge slowly if features are correlated.
 
     Parameters
     ----------
     df : "auto", float or sequence of float, default="auto"
-        Degrees of freedom of every feature's curve, 1 being a straight line. "auto" tries 1 to 10 by cross-validation,
-        a sequence exactly those.
+        Degrees of freedom of every feature's curve; 1 is a straight line. Cross-validation chooses from a sequence;
+        "auto" stands for ten values from 1 to 10.
     n_knots : int, default=30
-        The most knots of a curve. With no more distinct values than that, curves are smoothing splines proper.
+        The largest number of knots. A feature with at most this many distinct values gets an exact smoothing spline.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds.
     tol : float, default=1e-6
-        Back-fitting ends when this share of its equations' right-hand side is left.
+        Back-fitting ends when the residual of its equations is at most this share of their right-hand side.
     max_iter : int, default=1000
-        The most rounds.
+        The largest number of rounds.
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds.
 
     Attributes
     ----------
     df_ : the chosen degrees of freedom.
-    cv_errors_ : array, mean squared error of every candidate as a share of the variance of y; None if there was one.
-    n_iter_ : rounds of the final fit.
+    cv_errors_ : array, mean squared error of every candidate as a share of the variance of y; None for one candidate.
+    n_iter_ : number of rounds of the final fit.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         dfs = candidates("df", self.df, DF_GRID, 1)
         if self.n_knots < 2:
             raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
-        with one_blas_thread():  # matrices are small
+        with one_blas_thread():  # the matrices are small
             return self._learn(X, y.astype(np.float64), dfs)
 
     def _learn(self, X: Floats, y: Floats, dfs: list[float]) -> Self:
@@ -89,20 +89,20 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
         self.df_, self._basis = dfs[best], AdditiveBasis.of(X, self.n_knots)
         equations = BackfittingEquations.of(self._basis, X, z)
         self._coef, _, self.n_iter_, residual = equations.solve(self.df_, tol=self.tol, max_iter=self.max_iter)
-        if residual > 2 * self.tol:  # the residual that ends the rounds is updated, not computed anew
-            message = f"back-fitting did not end in max_iter={self.max_iter} rounds: {residual:.1e} of its equations' "
-            message += "right-hand side is left; allow more rounds, a larger tol or fewer degrees of freedom"
+        if residual > 2 * self.tol:  # the residual that ends the rounds is updated, not recomputed
+            message = f"back-fitting did not converge in max_iter={self.max_iter} rounds: the residual of its "
+            message += f"equations is {residual:.1e} of their right-hand side; increase max_iter or tol, or lower df"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         return self
 
     def predict(self, X: Any) -> Floats:
-        """(n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._mean + self._scale * (self._basis(X) @ self._coef)
 
     def _path(self, dfs: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
-        """Predictions (m, dfs); every fit starts from the one before."""
+        """Return predictions (m, dfs) for the rows of `new`; every fit starts from the solution of the fit before."""
         basis, mean = AdditiveBasis.of(X, self.n_knots), y.mean()
         equations, start, coefs = BackfittingEquations.of(basis, X, y - mean), None, []
         for df in dfs:
@@ -114,15 +114,15 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
 
 class Backfitted(NamedTuple):
     coef: Floats  # (p,)
-    scaled: Floats  # (p,) from which another fit may start
+    scaled: Floats  # (p,): a start for another fit
     iterations: int
-    residual: float  # of the equations, relative to their right-hand side
+    residual: float  # norm relative to the right-hand side of the equations
 
 
 class BackfittingEquations(NamedTuple):
-    """b_j = S_j (c_j - sum_{k != j} G_jk b_k) for all features j: G = B'B / n, c = B'y / n, S_j shrinks.
+    """The equations b_j = S_j (c_j - sum_{k != j} G_jk b_k) of all features j: G = B'B / n, c = B'y / n, S_j shrinks.
 
-    With b = S^1/2 a they are A a = S^1/2 c, where A = S^1/2 G S^1/2 + I - S is symmetric, and no penalty infinite.
+    With b = S^1/2 a they become A a = S^1/2 c. A = S^1/2 G S^1/2 + I - S is symmetric, and finite if S is zero.
     """
 
     basis: AdditiveBasis
@@ -135,7 +135,7 @@ class BackfittingEquations(NamedTuple):
         return cls(basis, B.T @ B / len(B), B.T @ y / len(B))
 
     def solve(self, df: float, start: Floats | None = None, *, tol: float, max_iter: int) -> Backfitted:
-        """Rounds of back-fitting, there and back, each along the conjugate of the directions before."""
+        """Solve by conjugate gradients, preconditioned by one round of back-fitting forwards and backwards."""
         p = len(self.c)
         if not self.c.any():
             return Backfitted(np.zeros(p), np.zeros(p), 0, 0.0)
@@ -150,7 +150,7 @@ class BackfittingEquations(NamedTuple):
         return Backfitted(root * a, a, count.calls, float(residual))
 
     def _round(self, A: Floats) -> Callable[[Floats], Floats]:
-        """r (p,) -> one round of back-fitting to r: all lines, the curves forwards and backwards, all lines."""
+        """Return a function of r (p,), one round of back-fitting to r: lines, curves forwards and backwards, lines."""
         blocks = [block for block in self.basis.blocks if block.stop > block.start]
         lines = np.array([block.start for block in blocks], dtype=np.intp)
         A_lines, all_lines = A[lines], np.linalg.pinv(A[np.ix_(lines, lines)], hermitian=True)
@@ -168,7 +168,7 @@ class BackfittingEquations(NamedTuple):
 
 
 class Count:
-    """How often it was called."""
+    """A callback that counts its calls."""
 
     calls = 0
 

@@ -1,18 +1,18 @@
-"""COSSO: smoothing-spline ANOVA in which whole components, single features or pairs, are selected.
+"""COSSO: smoothing-spline ANOVA that selects whole components (single features or pairs).
 
-f(x) = b + sum_a f_a(x), and with weights theta_a >= 0 of the components' kernels R_a, R = sum_a theta_a R_a, it
-minimises
+The model is f(x) = b + sum_a f_a(x). Component a has the kernel R_a with a weight theta_a >= 0; R = sum_a theta_a R_a.
+The fit minimises
 
     |y - f|^2 + alpha sum_a |f_a|^2 / theta_a     subject to  sum_a theta_a <= M.
 
-Components whose weight is 0 are gone. In turn (Lin and Zhang, 2006):
+A component of weight 0 is left out. Two steps alternate (Lin and Zhang, 2006):
 
-(a) for given theta, f = b + R(., S) c is a ridge regression; S are some of the rows (all, if there are few);
+(a) for given theta, f = b + R(., S) c is a ridge regression; the basis rows S are some of the rows, or all if few;
 (b) for given c and b, f = b + G theta with G_a = R_a(., S) c, and theta is a non-negative lasso of
-    y - b - alpha c / 2 on G, c being 0 for rows outside S. Its path over M is straight between corners, and followed
-    from one to the next.
+    y - b - alpha c / 2 on G, where c is 0 for rows outside S. Its path over M is piecewise linear, and is followed
+    from corner to corner.
 
-They start from equal weights and stop after one turn, as their paper advises; (a) follows for the weights found.
+The steps start from equal weights. As Lin and Zhang advise, they stop after one turn; a last step (a) fits c and b.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from salsa.baselines.methods.smoothing import candidates, held_out_errors, stand
 from salsa.baselines.methods.splineanova import AnovaKernel, Ridge
 
 N_BUDGETS = 25  # values of M, from 0 to the end of the path
-BASIS_ROWS = {1: 200, 2: 500}  # by order: at the start, all pairs share them
+BASIS_ROWS = {1: 200, 2: 500}  # number of basis rows by order; all components share them
 
 
 class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Component selection and smoothing (Lin and Zhang, 2006) of main effects and, with order 2, of all pairs.
 
-    Features are scaled to [0, 1] by their range; beyond it, predictions go on as at its ends.
+    Features are scaled to [0, 1] by their range; beyond the range of a feature, predictions are constant in it.
 
     Parameters
     ----------
     order : {1, 2}, default=1
-        Single features, or these and all pairs.
+        1: single features; 2: single features and all pairs.
     budget : "auto", float or sequence of float, default="auto"
-        M, the sum of the components' weights, which are 1 each at the start. "auto" tries 25 values by
-        cross-validation, a sequence exactly those.
+        M, the largest sum of the components' weights, which start at 1 each. Cross-validation chooses from a sequence;
+        "auto" stands for up to 25 values.
     n_basis : "auto" or int, default="auto"
-        The most rows that kernels are centred on, drawn at random. "auto": 200, with order 2 500.
+        The largest number of basis rows, drawn at random. "auto": 200 with order 1, 500 with order 2.
     n_turns : int, default=1
-        How often weights are renewed.
+        Number of times that the weights are renewed.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds.
     random_state : int, RandomState instance or None, default=None
@@ -58,10 +58,10 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    budget_, alpha_ : M, and alpha by generalised cross-validation at equal weights.
-    theta_ : array, weights of the components; 0 for those that are not selected.
+    budget_, alpha_ : the chosen M, and the alpha that generalised cross-validation chooses at equal weights.
+    theta_ : array, weights of the components; 0 if a component is not selected.
     terms_ : list of tuples, the features of every component.
-    cv_errors_ : array, mean squared error of every budget as a share of the variance of y; None if there was one only.
+    cv_errors_ : array, mean squared error of every budget as a share of the variance of y; None for a single budget.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Choose alpha and the budget, then fit all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         self._check_parameters()
-        with one_blas_thread():  # matrices are small
+        with one_blas_thread():  # the matrices are small
             return self._learn(X, y.astype(np.float64))
 
     def _learn(self, X: Floats, y: Floats) -> Self:
@@ -109,7 +109,7 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """(n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._mean + self._scale * self._fitted.predict(X)
@@ -121,16 +121,16 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         if self.order not in (1, 2):
-            raise ValueError(f"order={self.order!r}: components are of one feature (1) or up to two (2)")
+            raise ValueError(f"order={self.order!r}: give 1 (single features) or 2 (single features and pairs)")
         if self.n_basis != "auto" and (isinstance(self.n_basis, str) or self.n_basis < 1):
-            raise ValueError(f"n_basis={self.n_basis!r}: give 'auto' or 1 row or more")
+            raise ValueError(f"n_basis={self.n_basis!r}: give 'auto' or a number of rows, at least 1")
         if self.n_turns < 1:
-            raise ValueError(f"n_turns={self.n_turns}: weights are found in 1 turn or more")
+            raise ValueError(f"n_turns={self.n_turns}: give at least 1 turn")
         candidates("budget", self.budget, (), 0)
 
 
 class Fitted(NamedTuple):
-    """x -> b + R(x, S) c"""
+    """The fitted function f(x) = b + R(x, S) c."""
 
     kernel: AnovaKernel
     theta: Floats  # (p,)
@@ -142,7 +142,7 @@ class Fitted(NamedTuple):
 
 
 class Alternation:
-    """Steps (a) and (b) on one set of rows; what all budgets share is computed once."""
+    """The steps (a) and (b) on one set of rows; numbers that do not depend on the budget are computed once."""
 
     def __init__(self, kernel: AnovaKernel, X: Floats, y: Floats, basis: Places, alpha: float | None) -> None:
         self.kernel, self.X, self.y, self.basis = kernel, X, y, basis
@@ -152,7 +152,7 @@ class Alternation:
         self.first_path = self._weights(Fitted(kernel, equal, *ridge.solve(self.alpha)))
 
     def budgets(self) -> list[float]:
-        """Values of M, from none to where noise is fitted."""
+        """Return candidates for M, from 0 to the sum of the weights at the end of the path, where noise is fitted."""
         sums = self.first_path.sums_at(np.geomspace(1.0, SMALLEST_PENALTY, N_BUDGETS))
         return [float(M) for M in np.unique(sums)]
 
@@ -163,14 +163,14 @@ class Alternation:
         return found
 
     def smooth(self, theta: Floats) -> Fitted:
-        """Step (a)"""
+        """Take step (a): fit c and b for the weights theta (p,)."""
         return Fitted(self.kernel, theta, *self._ridge(theta).solve(self.alpha))
 
     def _ridge(self, theta: Floats) -> Ridge:
         return Ridge.of(self.kernel(self.X, theta), self.basis, self.y)
 
     def _weights(self, fitted: Fitted) -> GarrotePath:
-        """Step (b)"""
+        """Take step (b): return the path of weights over M for a fitted function."""
         target = self.y - fitted.b
         target[self.basis] -= self.alpha / 2 * fitted.c
         return GarrotePath.of(self.kernel.components(self.X, fitted.c), target)

@@ -1,7 +1,7 @@
 """The non-negative lasso, min |target - G theta|^2 / 2 + penalty sum(theta) with theta >= 0, for all penalties at once.
 
-As the penalty falls, theta goes straight from corner to corner, and its sum M rises: a point of the path is also the
-best theta >= 0 with sum(theta) <= M.
+The path of theta is piecewise linear in the penalty. As the penalty falls, the sum M of theta rises, and the theta of a
+penalty is also the best theta >= 0 with sum(theta) <= M.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
 
-SMALLEST_PENALTY = 1e-4  # where the path ends, as a share of the largest, from which on theta is 0
+SMALLEST_PENALTY = 1e-4  # end of the path, relative to the largest penalty, at which theta is 0
 MOST_CORNERS, RCOND = 2000, 1e-10
 
 
 class GarrotePath(NamedTuple):
-    """Weights theta >= 0 with which G theta is nearest to the target, for every sum M of them."""
+    """The path of weights theta >= 0 that minimise |target - G theta|^2 for every sum M of the weights."""
 
     penalties: Floats  # (k,), falling
-    corners: Floats  # (k, p): theta at the corners of the path, straight between them
+    corners: Floats  # (k, p): theta at the corners of the path, which is linear between them
 
     @classmethod
     def of(cls, G: Floats, target: Floats) -> GarrotePath:
-        """From corner to corner: a component joins when G'(target - G theta) reaches the penalty, or leaves at 0."""
+        """Follow the path: a component joins when G'(target - G theta) reaches the penalty, and leaves at theta 0."""
         theta, slope = np.zeros(G.shape[1]), G.T @ target
         penalty = float(slope.max(initial=0.0))
         end, active = SMALLEST_PENALTY * penalty, slope >= penalty
@@ -42,12 +42,12 @@ class GarrotePath(NamedTuple):
         return cls(np.array(penalties), np.array(corners))
 
     def sums_at(self, share: Floats) -> Floats:
-        """M where the penalty is this share of the largest."""
+        """Return M at the points of the path where the penalty is this share of the largest penalty."""
         sums: Floats = np.interp(-share * self.penalties[0], -self.penalties, self.corners.sum(axis=1))
         return sums
 
     def weights(self, M: float) -> Floats:
-        """theta (p,) with sum M, or the last of the path if that is less."""
+        """Return theta (p,) with sum M, or the end of the path if its sum is less than M."""
         sums = self.corners.sum(axis=1)
         after = min(int(np.searchsorted(sums, M)), len(sums) - 1)
         before = max(after - 1, 0)
@@ -58,7 +58,7 @@ class GarrotePath(NamedTuple):
 
 
 def _along(G: Floats, active: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The way theta goes while the penalty falls by 1, and what G'(target - G theta) loses: 1 where active."""
+    """Return the change of theta and the fall of G'(target - G theta) per unit of penalty; the fall is 1 if active."""
     direction, A = np.zeros(G.shape[1]), G[:, active]
     direction[active] = np.linalg.lstsq(A.T @ A, np.ones(A.shape[1]), rcond=RCOND)[0]
     return direction, G.T @ (G @ direction)
@@ -67,7 +67,7 @@ def _along(G: Floats, active: NDArray[np.bool_]) -> tuple[Floats, Floats]:
 def _next_corner(
     theta: Floats, direction: Floats, below: Floats, closing: Floats, active: NDArray[np.bool_]
 ) -> tuple[float, int]:
-    """How far the penalty falls until the first component joins or leaves, and which."""
+    """Return how far the penalty falls until a component joins or leaves, and the number of the component."""
     steps = np.full(len(theta), np.inf)
     joins, leaves = ~active & (closing > RCOND), active & (direction < 0)
     steps[joins] = below[joins] / closing[joins]

@@ -14,38 +14,38 @@ from salsa._utils.arrays import Floats
 from salsa._utils.linalg import positive_factor
 from salsa.baselines.methods.monomials import Integers, monomials, products
 
-ROUNDS = 4  # of iterated ridge regression: of what the ridge takes away, only the fourth power stays away
-MOST_MOMENTS = 2**14  # up to which fits share them
-BLOCK_NUMBERS = 2**20  # 8 MiB: weights at a time
-EQUATION_NUMBERS = 2**22  # 32 MiB: normal equations, or values of monomials, at a time
-SMALLEST_BLOCK = 16  # queries: with fewer, the moments of the rows cost more than their product with the weights
-NEGLIGIBLE = 1e-8  # times the ridge: the weight of a row that need not be looked at
-FAR, SAFE_EXPONENT = 1e6, 300.0  # halved squared distances, and exponents that exp takes without care
-SAFETY = 16.0  # how far rounding must stay below the ridge
+ROUNDS = 4  # rounds of iterated ridge regression: the relative bias of the ridge is reduced to its fourth power
+MOST_MOMENTS = 2**14  # with more, every query is solved separately
+BLOCK_NUMBERS = 2**20  # 8 MiB of weights at a time
+EQUATION_NUMBERS = 2**22  # 32 MiB of normal equations, or of values of monomials, at a time
+SMALLEST_BLOCK = 16  # queries: with fewer, computing moments takes longer than their product with the weights
+NEGLIGIBLE = 1e-8  # times the ridge: rows of a smaller weight are ignored
+FAR, SAFE_EXPONENT = 1e6, 300.0  # limits of halved squared distances, and of exponents that exp computes safely
+SAFETY = 16.0  # factor by which rounding must stay below the ridge
 
 Designs = Callable[[], Iterable[tuple[slice, Floats]]]
 
 
 @dataclass(frozen=True, eq=False)
 class LocalFits:
-    """Rows, features in units of their bandwidths, and the polynomials that are fitted to them around queries.
+    """Polynomials that are fitted around queries to rows, whose features are in units of their bandwidths.
 
-    With c times these bandwidths, polynomials are in u = (z - x) / min(c, spread): where a bandwidth is wider than the
-    data, terms in (z - x) / c would all be as small as the ridge.
+    With c times these bandwidths, polynomials are in u = (z - x) / min(c, spread): if a bandwidth is wider than the
+    data, all terms in (z - x) / c would be as small as the ridge.
     """
 
     Z: Floats  # (n, D)
     Y: Floats  # (n, q)
-    log_weight: Floats | None  # (n,); None: equal
-    spread: Floats  # (D,), of Z: where |u| is about 1 for all data; infinite for a constant feature
+    log_weight: Floats | None  # (n,); None: equal weights
+    spread: Floats  # (D,): sqrt(D) sd of Z, so that |u| is about 1 for all data; infinite for a constant feature
     degree: int
     ridge: float
 
     def __call__(self, x: Floats, multiples: Sequence[float] = (1.0,)) -> Floats:
-        """Predictions (multiples, m, q) at the queries x (m, D), for every multiple of the bandwidths."""
+        """Return predictions (multiples, m, q) at the queries x (m, D), for every multiple of the bandwidths."""
         n, m, step = len(self.Z), len(x), min(self._block, len(x))
         out, designs = np.empty((len(multiples), m, self.Y.shape[1])), self._designs()
-        buffers = np.empty((2, step, n))  # fresh memory for every block would cost more than the weights
+        buffers = np.empty((2, step, n))  # allocating memory for every block would take longer than the weights
         for start in range(0, m, step):
             rows = slice(start, start + step)
             log_kernel, log_w = buffers[:, : len(x[rows])]
@@ -56,7 +56,7 @@ class LocalFits:
         return out
 
     def of(self, rows: Integers) -> LocalFits:
-        """The same fits to these rows only."""
+        """Return a copy that fits these rows only."""
         log_weight = None if self.log_weight is None else self.log_weight[rows]
         return replace(self, Z=self.Z[rows], Y=self.Y[rows], log_weight=log_weight)
 
@@ -71,19 +71,19 @@ class LocalFits:
 
     @property
     def _block(self) -> int:
-        """As many queries as are answered at a time."""
+        """The number of queries that are answered at a time."""
         most = EQUATION_NUMBERS // self.n_terms**2 if self._may_share else BLOCK_NUMBERS
         return max(SMALLEST_BLOCK, min(most, BLOCK_NUMBERS // len(self.Z)))
 
     def _log_kernel(self, x: Floats, out: Floats) -> None:
-        """-|x - z|^2 / 2 (m, n), without |x|^2 / 2 where that would cost digits: only differences in a row matter."""
+        """Write -|x - z|^2 / 2 (m, n) to `out`; a large |x|^2 / 2, which would cost digits, is left out of its row."""
         own, rows = np.sum(x**2, axis=1) / 2, np.sum(self.Z**2, axis=1) / 2
         own[own > FAR] = 0.0
         left, right = np.column_stack([x, own, np.ones(len(x))]), np.column_stack([self.Z, -np.ones(len(rows)), -rows])
         np.matmul(left, right.T, out=out)
 
     def _predict(self, x: Floats, c: float, log_w: Floats, designs: Designs) -> Floats:
-        """(m, q) at queries x (m, D) with bandwidths c; log_w (m, n), logarithms of the kernels, is overwritten."""
+        """Return predictions (m, q) at x (m, D) for the multiple c; the log kernels log_w (m, n) are overwritten."""
         if self.log_weight is not None:
             log_w += self.log_weight
         nearest = log_w.max(axis=1)
@@ -101,16 +101,16 @@ class LocalFits:
         return out
 
     def _shares_moments(self, x: Floats) -> NDArray[np.bool_]:
-        """Whether rounding in moments about the common centre, of size |x|^(2 degree), stays well below the ridge."""
-        reach = np.abs(x).max(axis=1) + 3.0  # there is little beyond three bandwidths, or standard deviations
+        """Return per query whether rounding in shared moments, of size |x|^(2 degree), stays well below the ridge."""
+        reach = np.abs(x).max(axis=1) + 3.0  # few rows count beyond three bandwidths or standard deviations
         digits = 2 * self.degree * np.log(reach) + log(SAFETY * np.finfo(float).eps)
         safe: NDArray[np.bool_] = digits <= log(self.ridge)
         return safe & self._may_share
 
     def _designs(self) -> Designs:
-        """Some rows, and (M + q T, rows) values there: monomials of twice the degree, and those of the fits times Y.
+        """Return a function that yields slices of rows with values (M + q T, rows) of monomials at these rows.
 
-        They are kept if they are few, otherwise computed anew whenever they are asked for.
+        These are M monomials of twice the degree and the T terms times each output. A single slice is kept.
         """
         D, T = self.Z.shape[1], self.n_terms
         size = comb(D + 2 * self.degree, 2 * self.degree) + T * self.Y.shape[1]
@@ -127,7 +127,7 @@ class LocalFits:
         return lambda: kept
 
     def _from_moments(self, x: Floats, unit: Floats, W: Floats, designs: Designs) -> Floats:
-        """(m, q) at queries x (m, D) with weights W (m, n): normal equations from one product, then recentred."""
+        """Return predictions (m, q) at x (m, D) with weights W (m, n), from shared moments recentred per query."""
         (m, D), q = x.shape, self.Y.shape[1]
         terms, pairs = monomials(D, self.degree), monomials(D, 2 * self.degree)
         T, M = self.n_terms, len(pairs.exponents)
@@ -140,10 +140,10 @@ class LocalFits:
         return self._constants(np.take(G.T, products(D, self.degree), axis=1), np.moveaxis(b, 2, 0))
 
     def _constants(self, G: Floats, b: Floats) -> Floats:
-        """Constant terms (m, q) of the solutions of the normal equations G (m, T, T), b (m, T, q); G is overwritten.
+        """Return the constant terms (m, q) that solve normal equations G (m, T, T), b (m, T, q); G is overwritten.
 
-        With the penalty P, A = G + P, B = A^-1 P and e for the constant, iterated ridge regression has e'(I + B + B^2 +
-        B^3) A^-1 b. As A and P are symmetric, e'B = (P v)' with v = A^-1 e: two solves are enough.
+        With penalty P, A = G + P, B = A^-1 P and the constant's unit vector e, iterated ridge regression is e'(I + B +
+        B^2 + B^3) A^-1 b. As A and P are symmetric, e'B = (P v)' with v = A^-1 e: two solves are enough.
         """
         (m, T), squares = G.shape[:2], monomials(self.Z.shape[1], self.degree).norms ** 2
         penalty = self.ridge * (np.einsum("mtt,t->m", G, squares)[:, None] / squares)
@@ -157,14 +157,14 @@ class LocalFits:
         return constants
 
     def _alone(self, x: Floats, unit: Floats, log_w: Floats) -> Floats:
-        """(q,) at one query x (D,), from the rows that count, in coordinates about it."""
+        """Return the prediction (q,) at one query x (D,) from the rows of relevant weight, centred at the query."""
         log_w = log_w - log_w.max()
         near = log_w > log(NEGLIGIBLE * self.ridge)
         u, t, Y = (self.Z[near] - x) / unit, np.exp(log_w[near] / 2)[:, None], self.Y[near]
         return self._by_rows(u, t, t * Y) if len(u) < self.n_terms else self._by_terms(u, t, t * Y)
 
     def _by_terms(self, u: Floats, t: Floats, residual: Floats) -> Floats:
-        """Least squares in terms: features F (r, T), residual (r, q), both times t = sqrt(w) (r, 1)."""
+        """Return the constant term (q,) by equations in the terms; t = sqrt(w) (r, 1), residual = t Y (r, q)."""
         terms = monomials(u.shape[1], self.degree)
         F = t * (terms.values(np.ascontiguousarray(u.T)) * terms.norms[:, None]).T
         A = F.T @ F
@@ -176,9 +176,9 @@ class LocalFits:
         return constant
 
     def _by_rows(self, u: Floats, t: Floats, residual: Floats) -> Floats:
-        """The same in rows: (A + s I) v = residual - t b and t'v = 0 with A = t (K - 1) t', K the polynomial kernel.
+        """Return the constant term b (q,) by equations in the rows: (A + s I) v = residual - t b and t'v = 0.
 
-        At the query the kernel K - 1 of all terms but the constant is zero: what is predicted is b.
+        A = t (K - 1) t' with the polynomial kernel K. At the query K - 1 is zero: the prediction is b.
         """
         K = (1.0 + u @ u.T) ** self.degree
         s = self.ridge * float(t[:, 0] ** 2 @ K.diagonal())

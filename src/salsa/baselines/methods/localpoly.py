@@ -24,29 +24,28 @@ from salsa.data.splits import Fold, Splits, parse_cv
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.options import is_text, per_feature
 
-MULTIPLES = [
-    2.0**k for k in range(-5, 6)
-]  # of the rule of thumb, tried by cross-validation; then the best times 2^(+-1/2)
-ROUNDING = 1e-12  # of the variance of y
-MOST_SCORED = 300  # rows in cross-validation where every prediction costs n^3 / 3
-SMALLEST_RIDGE = 1e-14  # below it a ridge drowns in rounding
-LARGEST_RANGE = 1e7  # of a feature, in bandwidths: beyond it rounding decides which row is the nearest
-FARTHEST = 8  # powers of ten, bandwidths from the centre: queries beyond are answered as there, where slopes are gone
+MULTIPLES = [2.0**k for k in range(-5, 6)]  # candidates for c; then the best times 2^(+-1/2)
+ROUNDING = 1e-12  # errors that differ by less, as a share of the variance of y, count as equal
+MOST_SCORED = 300  # rows scored in cross-validation if every prediction costs n^3 / 3 flops
+SMALLEST_RIDGE = 1e-14  # a smaller ridge is lost in rounding
+LARGEST_RANGE = 1e7  # range of a feature in bandwidths, beyond which rounding decides which row is the nearest
+FARTHEST = 8  # queries are moved to within 10^8 bandwidths of the centre; slopes have vanished at this distance
 
 
 class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
-    """At every query x, a polynomial fitted to the rows near x by weighted least squares; the prediction is its value.
+    """Local polynomial regression: the prediction at x is the value of a polynomial fitted to the rows near x.
 
-    It has all terms up to a total degree in x_i - x, and row i has the weight exp(-sum_j ((x_ij - x_j) / h_j)^2 / 2).
-    Degree 0 is the Nadaraya-Watson estimator, 1 locally linear and 2 locally quadratic regression.
+    The polynomial has all terms up to a total degree in x_i - x. It is fitted by least squares; row i has the weight
+    exp(-sum_j ((x_ij - x_j) / h_j)^2 / 2). Degree 0 is the Nadaraya-Watson estimator, degree 1 is locally linear
+    regression, and degree 2 is locally quadratic regression.
 
     Parameters
     ----------
     degree : int, default=1
-        Total degree of the polynomials, C(n_features + degree, degree) terms.
+        Total degree of the polynomials, which have C(n_features + degree, degree) terms.
     bandwidth : "auto", float or array of shape (n_features,), default="auto"
-        h_j = c sd_j n^(-1/(4+D)), D features, with a given c, or with one from about 1/32 to 32 that cross-validation
-        chooses. An array gives the h_j themselves; infinity leaves a feature out. Constant features are left out.
+        A number is the c of h_j = c sd_j n^(-1/(4+D)) for D features; "auto" chooses c from about 1/32 to 32 by
+        cross-validation. An array gives the h_j; an infinite h_j leaves feature j out. Constant features are left out.
     ridge : float, default=1e-10
         Penalty on all terms but the constant, relative to the trace of the local normal equations; see Notes.
     cv : int, splitter or iterable, default=5
@@ -59,27 +58,27 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     Attributes
     ----------
     bandwidth_ : array of shape (n_features,).
-    multiple_ : float, the c that was given or found; 1 where bandwidth is an array.
-    cv_errors_ : dict, c -> cross-validated squared error over the variance of y; empty where nothing was chosen.
+    multiple_ : float, the c that was given or found; 1 if bandwidth is an array.
+    cv_errors_ : dict, c -> cross-validated squared error over the variance of y; empty if nothing was chosen.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
     Notes
     -----
-    *Few rows.* Where the rows near x do not determine all terms, being fewer or degenerate, the ridge chooses the
-    smallest polynomial of those that fit. Its norm is that of the kernel (1 + u'v)^degree in units of the bandwidths
-    (of sqrt(D) standard deviations, if these are smaller, so that u has norm 1 or so for all data); the constant is
-    free. With one row near, the prediction is the value of this row. The ridge is iterated four times: what the rows do
-    determine keeps only the fourth power of its bias, and polynomials of this degree are reproduced to about 1e-8.
-    A larger ridge turns the estimate smoothly into that of degree 0.
+    *Few rows.* If the rows near x are too few or degenerate to determine all terms, the ridge chooses the smallest
+    polynomial that fits. Its norm is the norm of the kernel (1 + u'v)^degree, with u in units of the bandwidths, or of
+    sqrt(D) standard deviations if these are smaller, so that |u| is about 1 for all data. The constant term is not
+    penalised: if only one row is near, the prediction is its target. The ridge is iterated four times: for terms that
+    the rows determine, only the fourth power of its bias is left, and polynomials of this degree are reproduced to
+    about 1e-8. With a larger ridge, the estimate tends to the estimate of degree 0.
 
-    *Far away.* Weights are relative to that of the nearest row and computed from their logarithms, hence never all
+    *Far away.* Weights are relative to the weight of the nearest row and computed from logarithms, hence never all
     zero. The trace grows with the distance, so that slopes fade and predictions tend to the values of the nearest rows.
 
-    *Cost.* As long as there are up to 16384 monomials of twice the degree (22 features for degree 2), all normal
-    equations come from one product of the weights with these. Otherwise, and for bandwidths so narrow that moments
-    about a common centre would lose digits, every query has a solve of its own over the rows that count, in terms or
-    in rows, whichever are fewer: at 50 features and degree 2, n^3 / 3 flops per query. The bandwidth is then chosen by
-    predictions of 300 rows only.
+    *Cost.* With up to 16384 monomials of twice the degree (22 features for degree 2), all normal equations come from
+    one product of the weights with these monomials. Otherwise, and for bandwidths so narrow that moments about a common
+    centre would lose digits, every query is solved separately over rows of relevant weight, in terms or in rows,
+    whichever are fewer: with 50 features and degree 2, n^3 / 3 flops per query. The bandwidth is then chosen by the
+    predictions for 300 rows only.
 
     Examples
     --------
@@ -116,7 +115,7 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         used, Y = weight > 0, y.reshape(len(y), -1).astype(np.float64)
         if not used.any():
             raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
+        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the unchanged rows
             X, Y, weight = Observations(X, Y, weight).some(used).sorted()
             used = np.ones(len(X), dtype=bool)
         self._flat, c, self.cv_errors_ = y.ndim == 1, _multiple(self.bandwidth), dict[float, float]()
@@ -131,18 +130,18 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predictions of the shape (n,) or (n, q), as y was."""
+        """Return predictions of shape (n,) or (n, q), as y had in ``fit``."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         with np.errstate(over="ignore"):
             x = (X - self._centre) / self.bandwidth_
-        limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers are far from those beyond float64
+        limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers stay far within float64
         limits = limit * np.minimum(1.0, self._fits.spread)
         values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
         return values[:, 0] if self._flat else values
 
     def _bandwidth_unit(self, X: Floats, weight: Floats) -> Floats:
-        """sd_j n^(-1/(4+D)), or the bandwidths given (D,)."""
+        """Return the bandwidths (D,) at c = 1: sd_j n^(-1/(4+D)), or the given array."""
         if is_text(self.bandwidth, "auto") or isinstance(self.bandwidth, numbers.Real):
             rate = 1 / 5 - 1 / (4 + X.shape[1])
             return rule_of_thumb_bandwidth(X, float(weight.sum() ** rate), sample_weight=weight)
@@ -152,7 +151,7 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return given
 
     def _local_fits(self, X: Floats, Y: Floats, weight: Floats, bandwidth: Floats) -> LocalFits:
-        """Rows about their centre, in units of these bandwidths."""
+        """Centre the rows at their mean, divide them by the bandwidths, and return their local fits."""
         share = weight / weight.sum()
         self._centre, self._offset = share @ X, share @ Y
         Z = (X - self._centre) / bandwidth
@@ -175,7 +174,7 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return _best(errors)
 
     def _held_out_errors(self, fits: LocalFits, folds: list[Fold], multiples: Sequence[float]) -> dict[float, float]:
-        """c -> mean squared error of the rows held out, over the variance, summed over the outputs."""
+        """Return per c the mean squared held-out error over the variance of each output, summed over the outputs."""
         n, squares, total = len(fits.Z), np.zeros(len(multiples)), 0.0
         w = np.ones(n) if fits.log_weight is None else np.exp(fits.log_weight)
         variance = target_variance(fits.Y, w)
@@ -187,9 +186,9 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return dict(zip(multiples, (squares / total).tolist(), strict=True))
 
     def _answers(self, fits: LocalFits, x: Floats, multiples: Sequence[float] = (1.0,)) -> Floats:
-        """Predictions (multiples, m, q) at the queries x (m, D)."""
+        """Return predictions (multiples, m, q) at the queries x (m, D)."""
         shares = np.array_split(x, min(effective_n_jobs(self.n_jobs), len(x)))
-        with one_blas_thread():  # queries are independent: threads share these
+        with one_blas_thread():  # queries are independent: our own threads share them
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fits)(share, multiples) for share in shares)
         return np.concatenate(parts, axis=1)
 
@@ -203,7 +202,7 @@ def _check_choices(degree: Any, ridge: Any, cv: Any) -> None:
 
 
 def _multiple(bandwidth: Any) -> float:
-    """The c that was given, otherwise 1."""
+    """Return c if `bandwidth` is a number, otherwise 1."""
     if not isinstance(bandwidth, numbers.Real):
         return 1.0
     if not 0 < float(bandwidth) < np.inf:
@@ -212,5 +211,5 @@ def _multiple(bandwidth: Any) -> float:
 
 
 def _best(errors: dict[float, float]) -> float:
-    """The c of the smallest error, and the largest such c up to rounding."""
+    """Return the largest c whose error is the smallest up to rounding."""
     return max(c for c, error in errors.items() if error <= min(errors.values()) + ROUNDING)

@@ -1,12 +1,12 @@
-"""M5' model trees (Quinlan 1992; Wang & Witten 1997): a regression tree with a linear model in every leaf.
+"""M5' model trees (Quinlan 1992; Wang & Witten 1997): regression trees with a linear model in every leaf.
 
 1. Grow: split where the standard deviation of the target falls most, until few rows or little spread are left.
-2. Prune, from the bottom up: give every inner node a linear model in the features that its subtree tests, drop the
-   features that do not pay, and cut the subtree off where the model's estimated error is not larger.
-3. Smooth: the model of a leaf is mixed with those of the nodes above it.
+2. Prune, from the bottom up: fit a linear model to every inner node in the features that its subtree tests, drop
+   features that do not lower the estimated error, and cut the subtree off if the model's estimated error is not larger.
+3. Smooth: mix the model of a leaf with the models of the nodes above it.
 
-The estimated error of v fitted numbers on n rows is their mean absolute residual times (n + c v) / (n - v), c = 1 as
-published. A subtree has the numbers of its leaves' models, and one for each of its splits.
+The estimated error of v fitted parameters on n rows is the mean absolute residual times (n + c v) / (n - v), c = 1 as
+published. The parameters of a subtree are the parameters of its leaves' models, and one for each of its splits.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from salsa.baselines.methods.model_tree import SMALLEST_CHILD, grow, prune, smoo
 
 
 class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """M5' model tree.
+    """M5' model tree: a regression tree with linear models in its leaves, pruned and smoothed.
 
     Parameters
     ----------
     min_samples_split : int, default=4
         Nodes of fewer rows are not split.
     min_spread : float, default=0.05
-        Nor those whose target spreads less than this share of the standard deviation of all.
+        Nodes are not split if the standard deviation of their target is at most this share of the total one.
     pruning : float, default=1
-        c: the larger, the more is pruned, and the more features are dropped.
+        The c of the estimated error: a larger c prunes more subtrees and drops more features.
     smoothing : float, default=15
-        k: a model counts as much as k rows where it is mixed into the model of the node below; 0 does not smooth.
+        The number of rows that a model counts for when it is mixed into the model of a node below; 0: no smoothing.
 
     Attributes
     ----------
-    tree_ : ``Tree``, the nodes that are left.
-    n_leaves_ : int.
+    tree_ : ``Tree``, the pruned and smoothed tree.
+    n_leaves_ : int, the number of leaves.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """f(X) (n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         model = self.tree_.models[self.tree_.leaf_of(X)]
@@ -70,7 +70,7 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         if self.min_samples_split < 2 * SMALLEST_CHILD:
-            limit = f"at least {2 * SMALLEST_CHILD}: either side of a split has {SMALLEST_CHILD} rows"
+            limit = f"at least {2 * SMALLEST_CHILD}: either side of a split needs {SMALLEST_CHILD} rows"
             raise ValueError(f"min_samples_split={self.min_samples_split!r} must be {limit}")
         for name in ("min_spread", "pruning", "smoothing"):
             value = getattr(self, name)

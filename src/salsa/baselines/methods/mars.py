@@ -1,4 +1,4 @@
-"""Multivariate adaptive regression splines: the ``pyearth`` package, with a number of terms that its cost allows."""
+"""Multivariate adaptive regression splines: the ``pyearth`` package with a limited number of terms."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
 
-# Terms of the forward pass, two for every feature. R's package earth has 200 instead of 60, pyearth as many and n / 10
-# more: at 1000 rows of 90 features, a fit of degree 2 then takes 330 CPU seconds instead of 15.
+# Limits of the terms of the forward pass, two per feature. R's package earth allows 200 instead of 60, and pyearth adds
+# n / 10: with 1000 rows of 90 features, a fit of degree 2 then takes 330 CPU seconds instead of 15.
 FEWEST_TERMS, MOST_TERMS = 20, 60
 
 
@@ -21,7 +21,7 @@ class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     max_degree : int, default=1
-        Hinges in a product, at most.
+        The largest number of hinges in a product.
     """
 
     def __init__(self, max_degree: int = 1) -> None:
@@ -36,7 +36,7 @@ class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """f(X) (n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         values: Floats = np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
@@ -44,5 +44,5 @@ class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _writable(values: Floats) -> Floats:
-    """The package refuses other arrays."""
+    """Return a writable float64 array in C order, which pyearth requires."""
     return np.require(values, dtype=np.float64, requirements=["C", "W"])

@@ -1,4 +1,4 @@
-"""Growing, pruning and smoothing of M5' model trees, by the three steps that ``m5`` lists."""
+"""Growing, pruning and smoothing of M5' model trees, in the three steps that ``m5`` lists."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 
-SMALLEST_CHILD = 2  # rows: so that no node has as many tested features as rows
-RIDGE = 1e-10  # of the diagonal: of columns that say the same, one is dropped first
+SMALLEST_CHILD = 2  # rows: no node then has as many tested features as rows
+RIDGE = 1e-10  # relative to the diagonal: of two collinear columns, one is dropped first
 
 
 class Split(NamedTuple):
-    """Rows with x_feature <= threshold go left; `gain` is the fall of the standard deviation."""
+    """A split: rows with x_feature <= threshold go left; `gain` is the fall of the standard deviation."""
 
     feature: int
     threshold: float
@@ -25,23 +25,23 @@ LEAF = Split(-1, np.nan, 0.0)
 
 
 class Estimate(NamedTuple):
-    """How well v fitted numbers describe n rows."""
+    """The fit of v parameters to n rows, from which the error on new rows is estimated."""
 
     residual: float  # sum of absolute residuals
     v: int
     n: int
 
     def error(self, c: float) -> float:
-        """What to expect on new rows: mean absolute residual times (n + c v) / (n - v)."""
+        """Return the error to expect on new rows: the mean absolute residual times (n + c v) / (n - v)."""
         return self.residual / self.n * (self.n + c * self.v) / max(self.n - self.v, 1)  # a single row has no residual
 
     def beside(self, other: Estimate) -> Estimate:
-        """Of two subtrees below one split, whose place is one more fitted number."""
+        """Return the estimate of two subtrees below one split; the threshold is one more fitted parameter."""
         return Estimate(self.residual + other.residual, self.v + other.v + 1, self.n + other.n)
 
 
 class Linear(NamedTuple):
-    """x -> coef'x + intercept."""
+    """A linear model x -> coef'x + intercept."""
 
     vector: Floats  # (D + 1,): coef, intercept
     estimate: Estimate
@@ -49,19 +49,19 @@ class Linear(NamedTuple):
 
 @dataclass(slots=True)
 class Node:
-    """A node while the tree grows; its children stand behind it in the list of nodes."""
+    """A node while the tree grows; its children come after it in the list of nodes."""
 
     rows: Places
     split: Split | None = None
     left: int = -1
     right: int = -1
-    features: set[int] = field(default_factory=set)  # that its subtree, as it was grown, tests
+    features: set[int] = field(default_factory=set)  # tested in its subtree before pruning
     model: Linear = field(init=False)
-    estimate: Estimate = field(init=False)  # of its subtree
+    estimate: Estimate = field(init=False)  # for its subtree
 
 
 class Tree(NamedTuple):
-    """The pruned and smoothed tree, an entry per node; a leaf has feature -1. The root stands first."""
+    """The pruned and smoothed tree, with one entry per node; the root comes first, and a leaf has feature -1."""
 
     feature: Places
     threshold: Floats
@@ -70,7 +70,7 @@ class Tree(NamedTuple):
     models: Floats  # (nodes, D + 1): coef, intercept
 
     def leaf_of(self, X: Floats) -> Places:
-        """The leaf (n,) that every row falls into."""
+        """Return the number of the leaf (n,) that every row falls into."""
         at = np.zeros(len(X), dtype=np.intp)
         moving = np.flatnonzero(self.feature[at] >= 0)
         while len(moving):
@@ -82,9 +82,9 @@ class Tree(NamedTuple):
 
 
 def best_split(X: Floats, y: Floats) -> Split | None:
-    """The split of X (n, D), y (n,) with the largest sd(y) - sum over sides of (n_side / n) sd(y_side).
+    """Return the split of X (n, D), y (n,) with the largest sd(y) - sum over sides of (n_side / n) sd(y_side).
 
-    Sorted once per feature; sums over the first rows give both sides of every cut. None where no cut helps.
+    Rows are sorted once per feature; cumulative sums give both sides of every cut. None if no cut has a positive gain.
     """
     n = len(y)
     order = np.argsort(X, axis=0, kind="stable")
@@ -103,19 +103,19 @@ def best_split(X: Floats, y: Floats) -> Split | None:
 
 
 def _spread(count: Places, first: Floats, second: Floats) -> Floats:
-    """n sd of so many values (cuts,) with these sums and sums of squares (cuts, D)."""
+    """Return count * sd (cuts, D) of `count` (cuts,) values, from their sums and sums of squares (cuts, D)."""
     n = count[:, None]
     return np.sqrt(np.maximum(n * second - first**2, 0.0))
 
 
 def _between(below: float, above: float) -> float:
-    """The middle, unless it rounds to the upper one."""
+    """Return the midpoint, or `below` if the midpoint rounds to `above`."""
     middle = below + (above - below) / 2
     return middle if middle < above else below
 
 
 def grow(X: Floats, y: Floats, min_rows: int, min_spread: float) -> list[Node]:
-    """All nodes, parents before their children."""
+    """Return all nodes, parents before their children."""
     nodes = [Node(np.arange(len(y)))]
     for node in nodes:  # the list grows meanwhile
         rows = node.rows
@@ -130,7 +130,7 @@ def grow(X: Floats, y: Floats, min_rows: int, min_spread: float) -> list[Node]:
 
 
 def prune(nodes: list[Node], X: Floats, y: Floats, c: float) -> None:
-    """Models for all nodes, and leaves in place of subtrees that do not promise a smaller error."""
+    """Fit a model to every node, and cut off subtrees that do not promise a smaller error than the model."""
     for node in reversed(nodes):
         if node.split is not None:
             left, right = nodes[node.left], nodes[node.right]
@@ -142,9 +142,9 @@ def prune(nodes: list[Node], X: Floats, y: Floats, c: float) -> None:
 
 
 def linear_model(X: Floats, y: Floats, features: list[int], c: float) -> Linear:
-    """Least squares in some features, without those whose removal lowers the estimated error.
+    """Fit least squares in some features, and drop features as long as the estimated error does not rise.
 
-    The next to go is the one that costs least in squares, b_j^2 / ((X'X)^-1)_jj.
+    The next feature to drop raises the sum of squares least, by b_j^2 / ((X'X)^-1)_jj.
     """
     centre, mean = X.mean(axis=0), y.mean()
     kept = np.array(features, dtype=np.intp)
@@ -162,9 +162,9 @@ def linear_model(X: Floats, y: Floats, features: list[int], c: float) -> Linear:
 
 
 def _least_squares(Z: Floats, t: Floats) -> tuple[Floats, Floats, Estimate]:
-    """Coefficients of centred Z (n, v), and what the sum of squares would rise by without each."""
+    """Return coefficients of centred Z (n, v), the rise of the sum of squares without each column, and the estimate."""
     n, v = Z.shape
-    scale = np.sqrt(np.mean(Z**2, axis=0))  # not zero: these features were split on
+    scale = np.sqrt(np.mean(Z**2, axis=0))  # positive: the tree was split on these features
     Z = Z / scale
     inverse = np.linalg.inv(Z.T @ Z + RIDGE * n * np.eye(v))
     b = inverse @ (Z.T @ t)
@@ -173,10 +173,10 @@ def _least_squares(Z: Floats, t: Floats) -> tuple[Floats, Floats, Estimate]:
 
 
 def smoothed(nodes: list[Node], k: float) -> Tree:
-    """The nodes that are left, with the smoothed models of the leaves.
+    """Return the tree of the remaining nodes, with smoothed models.
 
     On the way up from a leaf, the value p from a node of n rows and the value q of the model above become
-    (n p + k q) / (n + k): all in all share * p + rest, where share and rest belong to the node.
+    (n p + k q) / (n + k): in total share * p + rest, where share and rest belong to the node.
     """
     kept, parts = [0], [(1.0, np.zeros_like(nodes[0].model.vector))]
     left, right = [], []

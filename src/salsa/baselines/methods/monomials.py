@@ -17,18 +17,18 @@ Integers = NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Monomials:
-    """All z^a = prod_j z_j^a_j of total degree |a| <= degree in D variables, in the order of their degrees."""
+    """All T monomials z^a = prod_j z_j^a_j of total degree |a| <= degree in D variables, ordered by degree."""
 
     degree: int
     exponents: Integers  # (T, D)
 
     def values(self, z: Floats) -> Floats:
-        """(T, n) at n points z (D, n)."""
+        """Return the monomials (T, n) at n points z (D, n)."""
         out = np.ones((len(self.exponents), z.shape[1]))
         previous, end = out[:1], 1
         for k in range(1, self.degree + 1):
             start = end
-            for j, zj in enumerate(z):  # those with j as the last variable are it times the first few of degree k - 1
+            for j, zj in enumerate(z):  # last variable j: z_j times the first monomials of degree k - 1
                 count = comb(j + k - 1, k - 1)
                 np.multiply(zj, previous[:count], out=out[end : end + count])
                 end += count
@@ -36,9 +36,9 @@ class Monomials:
         return out
 
     def recentre(self, moments: Floats, x: Floats, unit: Floats) -> None:
-        """sum_i w_i z_i^a -> sum_i w_i ((z_i - x) / unit)^a in place, unit (D,).
+        """Turn moments sum_i w_i z_i^a into sum_i w_i ((z_i - x) / unit)^a in place; unit (D,).
 
-        moments (T, ..., m) and x (m, D): each x has weights of its own.
+        Each of the m centres x (m, D) has its own weights w, hence moments (T, ..., m).
         """
         for j, rows, lower in self._steps:
             moments[rows] -= x[:, j] * moments[lower]
@@ -47,14 +47,14 @@ class Monomials:
 
     @cached_property
     def norms(self) -> Floats:
-        """(T,) with sum_a norm_a^2 u^a v^a = (1 + u'v)^degree."""
+        """The factors (T,) with sum_a norm_a^2 u^a v^a = (1 + u'v)^degree."""
         a = np.column_stack([self.exponents, self.degree - self.exponents.sum(axis=1)])
         norms: Floats = np.exp((gammaln(self.degree + 1) - gammaln(a + 1.0).sum(axis=1)) / 2)
         return norms
 
     @cached_property
     def _steps(self) -> list[tuple[int, Integers, Integers]]:
-        """The r-th step of variable j makes z_j^(k-r) (z_j - x_j)^r of z_j^(k-r+1) (z_j - x_j)^(r-1) for all k >= r."""
+        """The r-th step of variable j turns z_j^(k-r+1) (z_j - x_j)^(r-1) into z_j^(k-r) (z_j - x_j)^r for k >= r."""
         steps = []
         for j, unit in enumerate(np.eye(self.exponents.shape[1], dtype=np.intp)):
             rows = np.flatnonzero(self.exponents[:, j])
@@ -65,7 +65,7 @@ class Monomials:
         return steps
 
     def find(self, exponents: Integers) -> Integers:
-        """Where these stand among ours."""
+        """Return the positions of the given exponents among the exponents of this object."""
         both = np.concatenate([self.exponents, exponents])
         _, group = np.unique(both, axis=0, return_inverse=True)
         group, number = group.ravel(), np.empty(len(self.exponents), dtype=np.intp)
@@ -83,6 +83,6 @@ def monomials(D: int, degree: int) -> Monomials:
 
 @lru_cache(maxsize=16)
 def products(D: int, degree: int) -> Integers:
-    """(T, T): the product of two monomials of this degree among those of twice the degree."""
+    """Return the positions (T, T) of products of two monomials among the monomials of twice the degree."""
     a = monomials(D, degree).exponents
     return monomials(D, 2 * degree).find((a[:, None] + a).reshape(-1, D)).reshape(len(a), len(a))

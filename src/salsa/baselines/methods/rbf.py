@@ -1,4 +1,4 @@
-"""Interpolation by radial basis functions: SciPy's, as an estimator that does not mind repeated rows."""
+"""Interpolation by SciPy's radial basis functions, as an estimator that accepts repeated rows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
 
-CONDITIONED = ("linear", "multiquadric")  # need no more than a constant beside them, however many columns there are
+CONDITIONED = ("linear", "multiquadric")  # kernels that need only a constant term, for any number of features
 
 
 class RBFInterpolationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """f(x) = c + sum_i a_i phi(|x - x_i|), through the data or, with smoothing, near them.
+    """Radial basis functions f(x) = c + sum_i a_i phi(|x - x_i|), through the data or, with smoothing, near them.
 
-    Rows that are the same become one, of their mean target: no function goes through both.
+    Equal rows are merged into one row with their mean target, as no function interpolates different targets.
 
     Parameters
     ----------
     kernel : {"linear", "multiquadric"}, default="linear"
         phi(r) = -r or -sqrt(1 + r^2).
     smoothing : float, default=1e-8
-        Added to the diagonal; 0 would interpolate, as far as rounding allows.
+        The number that is added to the diagonal; 0 interpolates, as far as rounding allows.
     """
 
     def __init__(self, kernel: Any = "linear", smoothing: float = 1e-8) -> None:
@@ -43,7 +43,7 @@ class RBFInterpolationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         return self
 
     def predict(self, X: Any) -> Floats:
-        """f(X) (n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         values: Floats = self.function_(X)

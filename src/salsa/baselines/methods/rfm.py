@@ -1,4 +1,4 @@
-"""Recursive feature machines: the ``xrfm`` package, as an estimator that holds its own rows out."""
+"""Recursive feature machines: the ``xrfm`` package, as an estimator that holds out validation rows itself."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from salsa._utils.arrays import Floats
 
 ITERATIONS = 5
-HELD_OUT = 0.2  # of the rows, which choose the iteration: the package asks for them
+HELD_OUT = 0.2  # share of rows that the package needs to choose the iteration
 
 
 class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Kernel ridge regression whose metric is learned from its own gradients, again and again.
+    """Kernel ridge regression whose metric is learned from the gradients of its fits, in several iterations.
 
     Parameters
     ----------
     bandwidth : float, default=10
-        Of the Laplace kernel, for standardised features.
+        Bandwidth of the Laplace kernel, for standardised features.
     reg : float, default=1e-3
         Ridge penalty.
     diag : bool, default=False
@@ -51,7 +51,7 @@ class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
-        """f(X) (n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float32, reset=False)
         values: Floats = np.asarray(self.model_.predict(X), dtype=np.float64).ravel()

@@ -19,12 +19,12 @@ from salsa._utils.weighted import power_of_two, target_variance
 from salsa.data.splits import Fold, Splits, parse_cv
 
 POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
-SMALLEST_DISTANCE = 1e-150  # of the data's size: what is nearer counts as the same place
-FARTHEST = 1e100  # times the data's size; all rows are equally far from there
+SMALLEST_DISTANCE = 1e-150  # relative to the data's size: rows that are nearer to x count as equal to x
+FARTHEST = 1e100  # limit of queries, relative to the data's size; all rows are equally far from there
 
 
 class Rows(NamedTuple):
-    """Places in units of the data's size, with targets and weights."""
+    """Rows with features in units of the data's size, targets and weights."""
 
     Z: Floats  # (n, D)
     Y: Floats  # (n, q)
@@ -34,14 +34,14 @@ class Rows(NamedTuple):
         return Rows(self.Z[which], self.Y[which], self.weight[which])
 
     def distinct(self) -> Rows:
-        """Every place once, with the mean of its targets and the sum of its weights."""
+        """Merge equal rows into one row with their mean target and the sum of their weights."""
         Z, place = np.unique(self.Z, axis=0, return_inverse=True)
         weight: Floats = np.bincount(place.ravel(), weights=self.weight).astype(np.float64)
         sums = [np.bincount(place.ravel(), weights=self.weight * y) for y in self.Y.T]
         return Rows(Z, np.column_stack(sums) / weight[:, None], weight)
 
     def predict(self, x: Floats, powers: list[float]) -> Floats:
-        """(powers, m, q) at x (m, D), which may be one of these distinct places."""
+        """Return predictions (powers, m, q) at x (m, D); these rows must be distinct, but x may equal one of them."""
         out = np.empty((len(powers), len(x), self.Y.shape[1]))
         for block in row_blocks(len(x), len(self.Z)):
             log_distance = np.log(np.maximum(cdist(x[block], self.Z), SMALLEST_DISTANCE))
@@ -55,14 +55,14 @@ class Rows(NamedTuple):
 class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
     """Inverse distance weighting (Shepard, 1968): f(x) = sum_i w_i y_i d_i^-power / sum_i w_i d_i^-power.
 
-    d_i is the distance of x to row i, Euclidean in the units of the features as they are given: bring these to one
-    scale first. It interpolates: at a row of the training data the prediction is its target, or the mean target of all
-    equal rows. Elsewhere it lies between the smallest and the largest target; far away it tends to the mean.
+    d_i is the Euclidean distance of x to row i in the given units of the features: scale the features first. The
+    prediction at a training row is its target, or the mean target of all equal rows. Elsewhere it lies between the
+    smallest and the largest target; far away from all rows it tends to the mean.
 
     Parameters
     ----------
     power : "auto", float or sequence of float, default="auto"
-        Exponent of the distance. Near 0 every prediction is the mean; with a large one it is the nearest row's value.
+        Exponent of the distance. A power near 0 predicts the mean; a large power predicts the nearest row's target.
         "auto" (1 to 64) and a sequence are candidates for cross-validation.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds of the distinct rows.
@@ -72,7 +72,7 @@ class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type
     Attributes
     ----------
     power_ : float, the power that was given or chosen.
-    cv_errors_ : dict, power -> cross-validated squared error over the variance of y; empty if there was one only.
+    cv_errors_ : dict, power -> cross-validated squared error over the variance of y; empty for a single power.
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
 
@@ -82,7 +82,7 @@ class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Keep the distinct rows of X (n, D) with their mean of y (n,) or (n, q), and choose the power."""
+        """Keep the distinct rows of X (n, D) with their mean targets y (n,) or (n, q), and choose the power."""
         powers = _candidates(self.power)
         cv = parse_cv(self.cv)
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
@@ -93,7 +93,7 @@ class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type
         self._flat, self._size = y.ndim == 1, float(power_of_two(X.reshape(-1, 1))[0])
         rows = Rows(X / self._size, y.reshape(len(y), -1).astype(np.float64), weight)
         self._rows = rows.of(used).distinct()
-        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the rows as they are
+        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the unchanged rows
             rows, used = self._rows, np.ones(len(self._rows.Z), dtype=bool)
         self.cv_errors_: dict[float, float] = {}
         if len(powers) > 1 and used.sum() > 1:
@@ -103,7 +103,7 @@ class ShepardRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type
         return self
 
     def predict(self, X: Any) -> Floats:
-        """Predictions of the shape (n,) or (n, q), as y was."""
+        """Return predictions of shape (n,) or (n, q), as y had in ``fit``."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         with np.errstate(over="ignore"):
@@ -123,7 +123,7 @@ def _candidates(power: Any) -> list[float]:
 
 
 def _held_out_errors(rows: Rows, folds: list[Fold], powers: list[float]) -> dict[float, float]:
-    """power -> mean squared error of the rows held out, over the variance, summed over the outputs."""
+    """Return per power the mean squared held-out error over the variance of each output, summed over the outputs."""
     variance, squares, total = target_variance(rows.Y, rows.weight), np.zeros(len(powers)), 0.0
     for held_out, test in folds:
         out, train = rows.of(held_out[test]), np.setdiff1d(np.arange(len(rows.Z)), held_out)

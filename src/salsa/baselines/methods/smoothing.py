@@ -1,8 +1,8 @@
-"""Cubic splines of single features in coordinates where smoothing is shrinking; candidates and their held-out errors.
+"""Cubic splines of single features in coordinates in which smoothing is shrinkage, and their cross-validation.
 
 The functions of a feature are ordered from the straight line to the roughest. On the training rows they have mean 0,
 variance 1 and no correlation, and f = sum_k b_k phi_k has roughness int f''^2 = sum_k b_k^2 / mu_k. So the smoothing
-spline of y is b_k = mu_k / (mu_k + penalty) <phi_k, y>: the decomposition is made once, any penalty costs nothing.
+spline of y is b_k = mu_k / (mu_k + penalty) <phi_k, y>: after one decomposition, every penalty is cheap.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sklearn.model_selection import KFold, check_cv
 
 from salsa._utils.arrays import Floats, Places
 
-KNOT_DIGITS = 9  # of a feature's range: knots that are nearer to each other are one
-NEGLIGIBLE = 1e-7  # size of a function, relative to the largest of equal roughness, that is left out
+KNOT_DIGITS = 9  # decimals of a feature on [0, 1]: values that agree in these share a knot
+NEGLIGIBLE = 1e-7  # functions of a smaller size, relative to the largest of equal roughness, are left out
 
 Path = Callable[[Floats, Floats, Floats], Floats]  # X, y, new X -> predictions (m, candidates)
 
 
 class Standardised(NamedTuple):
-    """y = mean + scale z; the scale of a constant is 1."""
+    """A standardised target z, with y = mean + scale z; the scale of a constant y is 1."""
 
     z: Floats  # (n,)
     mean: float
@@ -37,7 +37,7 @@ class Standardised(NamedTuple):
 
 
 def standardise(y: Floats) -> Standardised:
-    """Mean 0 and variance 1; squares are taken of numbers of size 1, whatever the units."""
+    """Scale y (n,) to mean 0 and variance 1; numbers are scaled to size 1 before they are squared."""
     mean = float(np.mean(y))
     away = y - mean
     size = float(np.abs(away).max())
@@ -48,17 +48,17 @@ def standardise(y: Floats) -> Standardised:
 
 
 def to_unit(x: Floats, low: Any, high: Any) -> Floats:
-    """low -> 0 and high -> 1; 0 where they are the same. Halves, so that no range is too large for float64."""
+    """Map low to 0 and high to 1; everything to 0 if they are equal. Halves avoid an overflow of the range."""
     half = high / 2 - low / 2
     return np.where(half > 0, (x / 2 - low / 2) / np.where(half > 0, half, 1.0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class SplineBasis:
-    """Natural cubic splines of one feature: the line z = (u - mean) / sd of the feature u on its unit range, and
+    """Natural cubic splines of one feature u, scaled to [0, 1]: the line z = (u - mean) / sd and functions phi(u).
 
     phi(u) = (E(u) - level - z slope) T, where E'' are the hat functions of the inner knots. Outside the range of the
-    training rows all go on as straight lines. A constant feature has no function.
+    training rows, all functions continue as straight lines. A constant feature has no function.
     """
 
     low: float
@@ -69,7 +69,7 @@ class SplineBasis:
     level: Floats  # (inner knots,)
     slope: Floats  # (inner knots,)
     T: Floats  # (inner knots, functions)
-    mu: Floats  # (1 + functions,) one over the roughness: infinite for the line, then falling; () of a constant
+    mu: Floats  # (1 + functions,): 1 / roughness, infinite for the line, then falling; empty for a constant
 
     @classmethod
     def of(cls, x: Floats, n_knots: int) -> SplineBasis:
@@ -87,7 +87,7 @@ class SplineBasis:
         return cls(low, high, mean, sd, E, level, slope, T, np.append(np.inf, mu))
 
     def __call__(self, x: Floats) -> Floats:
-        """(n, functions)"""
+        """Return the line and the functions (n, 1 + functions) at x (n,)."""
         u = to_unit(x, self.low, self.high)
         z = (u - self.mean) / self.sd
         if self.E is None:
@@ -97,7 +97,7 @@ class SplineBasis:
         return np.column_stack([z, (values - self.level - np.outer(z, self.slope)) @ self.T])
 
     def shrinkage(self, df: float) -> Floats:
-        """mu / (mu + penalty), (functions,), for the penalty with which they sum to `df` (at least 1: the line)."""
+        """Return mu / (mu + penalty) (1 + functions,) for the penalty at which these sum to `df`, or to 1 if df < 1."""
         if df <= 1 or df >= len(self.mu):
             return (np.arange(len(self.mu)) < max(df, 1)).astype(np.float64)
         mu = self.mu[1:]
@@ -110,13 +110,13 @@ class SplineBasis:
 
 
 def _knots(u: Floats, n_knots: int) -> Floats:
-    """Spread evenly over the distinct values in [0, 1], which they are if there are no more than n_knots."""
+    """Return knots spread evenly over the distinct values in [0, 1]: all of these if they are at most n_knots."""
     distinct = np.unique(np.round(u, KNOT_DIGITS))
     return np.unique(np.quantile(distinct, np.linspace(0, 1, min(n_knots, len(distinct)))))
 
 
 def _double_integrals_of_hats(knots: Floats) -> PPoly | None:
-    """E (inner knots,): E_k'' rises from 0 to 1 at inner knot k and falls to 0 at the next; None without any."""
+    """Return E whose E_k'' is the hat function of inner knot k (1 there, 0 at other knots); None if there is no k."""
     if len(knots) < 3:
         return None
     hats = np.eye(len(knots))[:, 1:-1]
@@ -124,7 +124,7 @@ def _double_integrals_of_hats(knots: Floats) -> PPoly | None:
 
 
 def _smooth_to_rough(N: Floats, knots: Floats) -> tuple[Floats, Floats]:
-    """T and mu, (N T)'(N T) / n = I, for functions N (n, k) with int f''^2 = g'W g; W: products of hat functions."""
+    """Return T and falling mu with (N T)'(N T) / n = I, T'W T = diag(1 / mu); W holds integrals of products of hats."""
     h = np.diff(knots)
     band = np.array([np.append(h[1:-1], 0.0) / 6, (h[:-1] + h[1:]) / 3])[::-1]
     factor = cholesky_banded(band, lower=True)
@@ -150,12 +150,12 @@ class AdditiveBasis:
         return cls(features, [slice(int(a), int(b)) for a, b in pairwise(ends)])
 
     def __call__(self, X: Floats) -> Floats:
-        """(n, p)"""
+        """Return the functions (n, p) of all features at the rows of X (n, D)."""
         return np.column_stack([feature(x) for feature, x in zip(self.features, X.T, strict=True)])
 
 
 def candidates(name: str, given: Any, automatic: Sequence[float], least: float) -> list[float]:
-    """The values of a parameter that is "auto", a number or a sequence of numbers."""
+    """Return the candidates for a parameter that is "auto", a number or a sequence of numbers."""
     if isinstance(given, str) and given == "auto":
         return list(automatic)
     values: Any = [given] if isinstance(given, Real) else given
@@ -165,7 +165,7 @@ def candidates(name: str, given: Any, automatic: Sequence[float], least: float) 
 
 
 def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None) -> Iterator[tuple[Places, Places]]:
-    """(train, test) rows; a number means shuffled folds, at most one per row."""
+    """Return an iterator over (train, test) rows; a number means shuffled folds, at most one per row."""
     if isinstance(cv, (int, np.integer)):
         if isinstance(cv, bool) or cv < 2:
             raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or splits")
@@ -175,7 +175,7 @@ def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None
 
 
 def held_out_errors(path: Path, X: Floats, y: Floats, cv: Any, random_state: int | RandomState | None) -> Floats:
-    """Mean squared errors (candidates,) of predictions for rows that were held out."""
+    """Return the mean squared errors (candidates,) of predictions for held-out rows."""
     losses = [
         (y[test, None] - path(X[train], y[train], X[test])) ** 2 for train, test in splits(cv, X, y, random_state)
     ]

@@ -1,8 +1,8 @@
-"""SpAM, sparse additive models: back-fitting in which curves are pulled towards zero and stay there if they are small.
+"""SpAM, sparse additive models: back-fitting that shrinks all curves and sets small curves to zero.
 
-Every curve f_j is smoothed on what the others leave, P_j = S_j (y - sum_{k != j} f_k), and its size reduced by alpha:
-f_j = max(0, 1 - alpha / |P_j|) P_j with |f|^2 the mean square over rows. Smoothers are projections on splines of a few
-functions, of mean square 1 and uncorrelated: then this is descent on a convex problem, the group lasso
+Every curve smooths the partial residuals, P_j = S_j (y - sum_{k != j} f_k), and its size is reduced by alpha:
+f_j = max(0, 1 - alpha / |P_j|) P_j, where |f|^2 is the mean square over rows. Smoothers project on a few spline
+functions, which are uncorrelated and have mean square 1. This is block descent on a convex problem, the group lasso
 
     1/2 |y - sum_j B_j b_j|^2 / n + alpha sum_j |b_j|,     B_j'B_j / n = I.
 """
@@ -25,7 +25,7 @@ from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, held_ou
 
 FUNCTIONS = (3, 6, 10)
 N_ALPHAS, SMALLEST_ALPHA = 40, 1e-3  # the grid, from the alpha that leaves only the mean down to this share of it
-ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and the most rounds while candidates are compared
+ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and largest number of rounds while candidates are compared
 
 
 class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -34,26 +34,26 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     alpha : "auto", float or sequence of float, default="auto"
-        By how much the size of every curve is reduced, in standard deviations of y. "auto" tries 40 values by
-        cross-validation, a sequence exactly those.
+        Reduction of the size of every curve, in standard deviations of y. Cross-validation chooses from a sequence;
+        "auto" stands for 40 values.
     n_functions : "auto", int or sequence of int, default="auto"
-        Spline functions of every feature, 1 being a straight line. "auto" tries 3, 6 and 10.
+        Number of spline functions of every feature; 1 is a straight line. "auto" tries 3, 6 and 10.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means shuffled folds.
     tol : float, default=1e-6
         Back-fitting ends when no curve changes by more than this, in standard deviations of y.
     max_iter : int, default=10000
-        The most rounds.
+        The largest number of rounds.
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds.
 
     Attributes
     ----------
-    alpha_, n_functions_ : the chosen ones.
-    sizes_ : array of shape (n_features,), root mean square of every curve in units of y; 0 for a feature without.
-    cv_errors_ : array of shape (n_functions, alphas), mean squared errors as shares of the variance of y; None if there
-        was one candidate only.
-    n_iter_ : rounds of the final fit.
+    alpha_, n_functions_ : the chosen values.
+    sizes_ : array of shape (n_features,), root mean square of every curve in units of y; 0 if there is no curve.
+    cv_errors_ : array of shape (n_functions, alphas), mean squared errors as shares of the variance of y; None for
+        a single candidate.
+    n_iter_ : number of rounds of the final fit.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Choose alpha and the number of functions, then fit all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        with one_blas_thread():  # matrices are small
+        with one_blas_thread():  # the matrices are small
             return self._learn(X, y.astype(np.float64))
 
     def _learn(self, X: Floats, y: Floats) -> Self:
@@ -93,14 +93,14 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.alpha_, self.n_functions_, self._basis = alphas[at], counts[chosen], bases[chosen]
         self._coef, self.n_iter_, change = lassos[chosen].solve(self.alpha_, tol=self.tol, max_iter=self.max_iter)
         if change > self.tol:
-            message = f"back-fitting did not end in max_iter={self.max_iter} rounds: the last one changed a curve by "
-            message += f"{change:.1e} standard deviations of y; allow more rounds, a larger tol or a larger alpha"
+            message = f"back-fitting did not converge in max_iter={self.max_iter} rounds: the last round changed a "
+            message += f"curve by {change:.1e} standard deviations of y; increase max_iter, tol or alpha"
             warnings.warn(message, ConvergenceWarning, stacklevel=3)
         self.sizes_ = self._scale * np.array([np.linalg.norm(self._coef[block]) for block in self._basis.blocks])
         return self
 
     def predict(self, X: Any) -> Floats:
-        """(n,)"""
+        """Return predictions (n,) for the rows of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._mean + self._scale * (self._basis(X) @ self._coef)
@@ -108,16 +108,16 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _counts(self) -> list[int]:
         counts = candidates("n_functions", self.n_functions, FUNCTIONS, 1)
         if any(count % 1 for count in counts):
-            raise ValueError(f"n_functions={self.n_functions!r}: functions are counted in whole numbers")
+            raise ValueError(f"n_functions={self.n_functions!r}: give whole numbers")
         return [int(count) for count in counts]
 
     def _alphas(self, largest: float) -> list[float]:
-        """In falling order, so that every fit can start from the one before."""
+        """Return the candidates for alpha in falling order, so that every fit can start from the fit before."""
         automatic = [float(alpha) for alpha in largest * np.geomspace(1.0, SMALLEST_ALPHA, N_ALPHAS)]
         return sorted(candidates("alpha", self.alpha, automatic, 0), reverse=True)
 
     def _path(self, counts: list[int], alphas: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
-        """Predictions (m, counts x alphas)"""
+        """Return predictions (m, counts x alphas) for the rows of `new`."""
         mean, found = y.mean(), []
         for count in counts:
             basis = AdditiveBasis.of(X, count + 1)
@@ -132,11 +132,11 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class Solved(NamedTuple):
     coef: Floats  # (p,)
     iterations: int
-    change: float  # of the curves, the largest in the last round
+    change: float  # largest change of a curve in the last round
 
 
 class GroupLasso(NamedTuple):
-    """The problem at the head of this file: G = B'B / n, c = B'y / n, the columns of a feature are one block."""
+    """The group lasso above, by G = B'B / n and c = B'y / n; the columns of a feature are one block."""
 
     G: Floats  # (p, p)
     c: Floats  # (p,)
@@ -149,11 +149,11 @@ class GroupLasso(NamedTuple):
 
     @property
     def largest_alpha(self) -> float:
-        """The least that leaves no curve."""
+        """The smallest alpha at which all curves are zero."""
         return max((float(np.linalg.norm(self.c[block])) for block in self.blocks), default=0.0)
 
     def solve(self, alpha: float, start: Floats | None = None, *, tol: float, max_iter: int) -> Solved:
-        """Rounds over all features, and between these over those with a curve, until no curve changes."""
+        """Repeat rounds over all features, and in between over features with a curve, until no curve changes."""
         b = np.zeros_like(self.c) if start is None else start.copy()
         r = self.c - self.G @ b
         iterations, change, everything = 0, np.inf, True
@@ -166,7 +166,7 @@ class GroupLasso(NamedTuple):
         return Solved(b, iterations, change)
 
     def _round(self, b: Floats, r: Floats, alpha: float, blocks: Iterable[slice]) -> float:
-        """Back-fit every curve, with r = c - G b kept up to date; returns the largest change."""
+        """Back-fit every curve, keep r = c - G b up to date, and return the largest change of a curve."""
         largest = 0.0
         for block in blocks:
             P = r[block] + b[block]

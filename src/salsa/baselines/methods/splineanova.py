@@ -1,9 +1,10 @@
-"""Kernels of smoothing-spline ANOVA: a feature's functions of mean 0 with |f|^2 = (int f')^2 + int f''^2 on [0, 1].
+"""Kernels of smoothing-spline ANOVA, and the ridge regression that fits functions of such a kernel.
+
+A feature on [0, 1] has functions of mean 0 with |f|^2 = (int f')^2 + int f''^2. Their kernel is
 
     k(s, t) = k1(s) k1(t) + k2(s) k2(t) - k4(|s - t|)
 
-with scaled Bernoulli polynomials k1, k2, k4; a pair's kernel is the product of its two. And the ridge regression that
-fits functions of such a kernel.
+with scaled Bernoulli polynomials k1, k2, k4. The kernel of a pair is the product of the kernels of its features.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa.baselines.methods.smoothing import to_unit
 
-BLOCK = 2**21  # numbers held at a time
+BLOCK = 2**21  # numbers in memory at a time
 ALPHAS = np.geomspace(1e-8, 1.0, 65)  # candidates for alpha in units of the largest eigenvalue
 ALMOST = 1.01
-NEGLIGIBLE = 1e-10  # eigenvalue of the basis rows' kernel matrix, relative to the largest, that is left out
+NEGLIGIBLE = 1e-10  # smaller eigenvalues of the basis rows' kernel matrix, relative to the largest, are left out
 
 
 def spline_kernel(s: Floats, t: Floats) -> Floats:
-    """k(s, t), elementwise."""
+    """Return k(s, t), elementwise."""
     return _k1(s) * _k1(t) + _k2(s) * _k2(t) - _k4(np.abs(s - t))
 
 
@@ -44,9 +45,9 @@ def _k4(x: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class AnovaKernel:
-    """Components between any rows and m basis rows: all features, then with order 2 all pairs.
+    """The kernels of all components between any rows and m basis rows: all features, then with order 2 all pairs.
 
-    No component is ever held for all rows: a block of rows has the D single kernels, and pairs are their products.
+    Rows are processed in blocks: a block has the kernels of D features, and the kernels of pairs are their products.
     """
 
     low: Floats  # (D,)
@@ -61,12 +62,12 @@ class AnovaKernel:
 
     @property
     def terms(self) -> list[tuple[int, ...]]:
-        """Features of every component (p,)"""
+        """The features of each of the p components."""
         features = range(len(self.low))
         return [term for size in range(1, self.order + 1) for term in combinations(features, size)]
 
     def __call__(self, X: Floats, theta: Floats) -> Floats:
-        """sum_a theta_a R_a (n, m)"""
+        """Return sum_a theta_a R_a (n, m) between the rows of X and the basis rows."""
         single, pairs = self._split(theta)
         used = np.flatnonzero(single + pairs.any(axis=0) + pairs.any(axis=1))
         blocks = [np.zeros((0, len(self.basis)))]
@@ -76,7 +77,7 @@ class AnovaKernel:
         return np.concatenate(blocks)
 
     def components(self, X: Floats, c: Floats) -> Floats:
-        """R_a c for all components a: (n, p)"""
+        """Return R_a c for all components a as the columns of (n, p)."""
         rows, columns = np.triu_indices(len(self.low), 1)
         blocks = []
         for K in self._single_kernels(X, np.arange(len(self.low))):
@@ -86,7 +87,7 @@ class AnovaKernel:
         return np.concatenate(blocks)
 
     def _split(self, theta: Floats) -> tuple[Floats, Floats]:
-        """Weights of features (D,), and of pairs above the diagonal of (D, D)."""
+        """Return the weights of features (D,), and the weights of pairs above the diagonal of (D, D)."""
         D = len(self.low)
         pairs = np.zeros((D, D))
         if self.order == 2:
@@ -94,7 +95,7 @@ class AnovaKernel:
         return theta[:D], pairs
 
     def _single_kernels(self, X: Floats, features: Places) -> Iterator[Floats]:
-        """(rows of a block, features, m), block by block; 0 for a constant feature."""
+        """Yield the kernels (rows of a block, features, m) block by block; they are 0 for a constant feature."""
         low, high = self.low[features], self.high[features]
         U, V = np.clip(to_unit(X[:, features], low, high), 0.0, 1.0), self.basis[:, features].T
         step = max(1, BLOCK // max(V.size, 1))
@@ -103,10 +104,10 @@ class AnovaKernel:
 
 
 class Ridge(NamedTuple):
-    """min |y - b - H c|^2 + alpha c'Q c for any alpha, in coordinates where both matrices are diagonal."""
+    """Ridge regression min |y - b - H c|^2 + alpha c'Q c for any alpha, in coordinates with diagonal terms."""
 
     T: Floats  # (m, r): c = T a
-    values: Floats  # (r,): the penalty of a is alpha, its squares weigh these
+    values: Floats  # (r,): weights of a_k^2 in the squared error; in the penalty, all are alpha
     target: Floats  # (r,)
     H_mean: Floats  # (m,)
     y: Floats  # (n,)
@@ -122,12 +123,12 @@ class Ridge(NamedTuple):
         return cls(W @ V, np.maximum(values, 0.0), V.T @ (Z.T @ (y - y.mean())), H_mean, y)
 
     def solve(self, alpha: float) -> tuple[Floats, float]:
-        """c and b"""
+        """Return c (m,) and b for this alpha."""
         c = self.T @ (self.target / (self.values + alpha))
         return c, float(self.y.mean() - self.H_mean @ c)
 
     def best_alpha(self) -> float:
-        """The largest that is almost best by generalised cross-validation, whose curve is flat below if n is small."""
+        """Return the largest alpha whose generalised cross-validation error is at most 1 % above the least."""
         alphas = ALPHAS * self.values.max(initial=0.0)
         if alphas[0] == 0:
             return 1.0
@@ -135,7 +136,7 @@ class Ridge(NamedTuple):
         return float(alphas[np.flatnonzero(errors <= ALMOST * errors.min())[-1]])
 
     def generalised_error(self, alpha: float) -> float:
-        """|y - f|^2 / n over (1 - degrees of freedom / n)^2, both as sums of what is left: nothing cancels."""
+        """Return |y - f|^2 / n over (1 - degrees of freedom / n)^2, by the residual shares alpha / (values + alpha)."""
         n, left = len(self.y), alpha / (self.values + alpha)
         within = np.divide(self.target**2, self.values, out=np.zeros_like(self.values), where=self.values > 0)
         squares = within @ left**2 + max(n * self.y.var() - within.sum(), 0.0)
