@@ -401,7 +401,7 @@ class TestErrors:
             explain.decompose(model, X[:, :2])
         with pytest.raises(NotFittedError):
             explain.decompose(SalsaRegressor())
-        with pytest.raises(TypeError, match="its last step"):
+        with pytest.raises(TypeError, match="the last step of a pipeline"):
             explain.decompose(make_pipeline(StandardScaler(), model))
 
 

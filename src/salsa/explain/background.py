@@ -1,4 +1,4 @@
-"""What explanations compare with: the product of the marginals of a table, missing values included."""
+"""The background of explanations: the product of the marginal distributions of a table, missing values included."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subject:
-    """The function to explain, its columns and the background: all that explanations read of a model."""
+    """The function to explain, its columns and the background: everything that explanations read from a model."""
 
     expansion: KernelExpansion
     columns: Columns
@@ -35,49 +35,49 @@ class Subject:
 
     @cached_property
     def weights(self) -> Floats:
-        """v (d+1,): the kernel is sum_m v_m e_m."""
+        """Weights v (d+1,) of the kernel sum_m v_m e_m."""
         return self.kernel.order_weights * self.kernel.normaliser
 
     @cached_property
     def means(self) -> Floats:
-        """a_j q_j(i) (r, D): what is left of base kernel j with anchor i on average over the background."""
+        """a_j q_j(i) (r, D): the mean of a_j k_j(X, anchor_i) over the background of feature j."""
         return self.kernel.means(self.expansion.anchors, self.background)
 
     @cached_property
     def base_value(self) -> Floats:
-        """(q,): the mean of f over the background."""
+        """Mean (q,) of f over the background."""
         return self.expansion.offset + symmetric_sum(self.means.T, self.weights) @ self.expansion.coef
 
     @cached_property
     def active(self) -> list[int]:
-        """The features that the function uses."""
+        """Numbers of the features that the function uses: their relevance is not zero."""
         return np.flatnonzero(self.kernel.relevance).tolist()
 
     @property
     def order(self) -> int:
-        """Of the largest interaction that the function can have."""
+        """Order of the largest interaction that the function can have."""
         return min(self.kernel.order, len(self.active))
 
     def centred(self, j: int, points: Floats) -> Floats:
-        """a_j c_j(x; i) (P, r)."""
+        """Return a_j c_j(x; i) (P, r): the centred base kernel of feature j between points (P,) and all anchors."""
         anchors = self.expansion.anchors[:, [j]]
         values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
         values -= self.means[:, j]
         return values
 
     def outside(self, S: Sequence[int]) -> Floats:
-        """r_S(i) (r,)."""
+        """Return r_S(i) (r,): the mean over the background of the factor by which the features outside S enter f_S."""
         return outside(self.means.T, self.weights, S)
 
     def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
-        """f_j (P,) of the function with these coefficients; no block of the kernel is formed."""
+        """Return f_j (P,) of the function with these coefficients, without forming a block of the kernel."""
         u, anchors = coef * self.outside([j]), self.expansion.anchors[:, [j]]
         product = self.kernel.of_feature(j).product(points[:, None], anchors, u)
         effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
         return effect
 
     def index(self, feature: Any) -> int:
-        """The number of a column, given by name or number."""
+        """Return the number of a column that is given by its name or number."""
         names = self.columns.names
         if isinstance(feature, bool) or not isinstance(feature, str | int | np.integer):
             raise ValueError(f"{feature!r} is no feature; give names or column numbers, one after the other")
@@ -91,7 +91,7 @@ class Subject:
         return int(feature) % len(names)
 
     def codes(self, j: int, values: Any) -> Floats:
-        """Values of feature j as in a table, as encoded numbers (P,)."""
+        """Encode values of feature j, given as in a table, as numbers (P,)."""
         levels, name = self.columns.levels[j], self.columns.names[j]
         try:
             if levels is None:
@@ -109,24 +109,24 @@ class Subject:
         return codes
 
     def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
-        """What the codes of a category stand for; None for numbers."""
+        """Return the labels of the codes of a category; None if feature j is a number."""
         levels = self.columns.levels[j]
         if levels is None:
             return None
         return tuple(MISSING if np.isnan(code) else str(levels[int(code)]) for code in points)
 
     def frame(self, rows: Floats) -> pd.DataFrame:
-        """Encoded rows (n, D) with the labels of categories instead of codes."""
+        """Return encoded rows (n, D) as a table with the labels of categories instead of codes."""
         labels = [self.labels(j, x) for j, x in enumerate(rows.T)]
         values = [x if names is None else list(names) for x, names in zip(rows.T, labels, strict=True)]
         return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.names), axis=1)
 
 
 def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
-    """The model's function with the training table, or another, as its background."""
+    """Return the function of a model with the training table, or the table `background`, as its background."""
     if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
         advice = (
-            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step,"
+            "a fitted SalsaRegressor is needed: pass best_estimator_ of a search, or the last step of a pipeline"
             " with tables as that step sees them"
         )
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
@@ -142,8 +142,8 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
 
 
 def encoded(model: Any, X: Any) -> Floats:
-    """A table with the columns of the training table as floats (n, D)."""
-    if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+    """Encode a table with the columns of the training table as floats (n, D); warn of rows beyond the training data."""
+    if getattr(X, "ndim", 2) == 2:  # columns_.encode raises the error for other shapes
         validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
     rows: Floats = model.columns_.encode(X)
     warn_beyond(model.expansion_, model.columns_.names, rows)
@@ -151,7 +151,7 @@ def encoded(model: Any, X: Any) -> Floats:
 
 
 def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
-    """Of ``predict_interval`` at every level (L, n, q, 2); that of few rows some are infinite is no news here."""
+    """Return the ends of ``predict_interval`` at every level (L, n, q, 2), without the warning of infinite ends."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "there are too few training rows")
         ends = np.stack([model.predict_interval(X, level) for level in levels])
@@ -159,7 +159,7 @@ def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
 
 
 def symmetric_sum(s: Floats, weights: Floats) -> Floats:
-    """sum_m weights_m e_m (...) of the D arrays s (D, ...)."""
+    """Return sum_m weights_m e_m(s_1, ..., s_D) (...) for s (D, ...)."""
     if len(weights) == 0:
         return np.zeros(s.shape[1:])
     total: Floats = np.tensordot(weights, elementary_symmetric(s, len(weights) - 1), axes=1)
@@ -167,7 +167,7 @@ def symmetric_sum(s: Floats, weights: Floats) -> Floats:
 
 
 def each_outside(s: Floats, weights: Floats) -> Floats:
-    """r_j of every single feature (D, ...): what multiplies s_j in sum_m weights_m e_m, by prefixes and suffixes."""
+    """Return r_j (D, ...) for every feature j, the factor of s_j in sum_m weights_m e_m, by prefixes and suffixes."""
     d = len(weights) - 1
     before = np.zeros((len(s) + 1, d + 1, *s.shape[1:]))
     before[0, 0] = 1.0
@@ -183,5 +183,5 @@ def each_outside(s: Floats, weights: Floats) -> Floats:
 
 
 def outside(s: Floats, weights: Floats, features: Sequence[int]) -> Floats:
-    """r_S = sum_m weights_m e_{m-|S|} (...) over the features not in S, of s (D, ...)."""
+    """Return r_S = sum_m weights_m e_{m-|S|} (...) over the features of s (D, ...) that are not in S."""
     return symmetric_sum(np.delete(s, features, axis=0), weights[len(features) :])
