@@ -394,7 +394,7 @@ class TestEffect:
         assert [text.get_text().strip() for text in ax.get_legend().get_texts()] == ["M", "S"]
 
     def test_sixty_levels_are_drawn_as_60_dots_or_8_lines(self):
-        """The lines are those of largest spread; the legend gives their number; names never overlap."""
+        """Lines show the levels of largest spread; the legend gives their number; names never overlap."""
         rng = np.random.default_rng(0)
         X = pd.DataFrame({"level": [f"_the level number {i:03d} of sixty" for i in np.arange(240) % 60]})
         X["x"] = rng.normal(size=240)
@@ -565,7 +565,7 @@ class TestWaterfall:
             explained.plot(0, output=2)
 
 
-class TestText:
+class TestNumbersAndNames:
     @pytest.mark.parametrize(
         ("value", "text"),
         [
@@ -611,7 +611,7 @@ class TestText:
         assert ax.get_title() == "□□ □ age"
 
 
-class TestGrey:
+class TestGreyscale:
     def test_lines_of_equal_dashes_differ_in_brightness(self):
         styles = list(zip(pairs.LINE_STYLES, pairs.LINE_COLORS, strict=True))
         for (first, one), (second, other) in combinations(styles, 2):

@@ -201,7 +201,7 @@ def test_numbers_of_a_csv_are_read_exactly(tmp_path):
     assert (read_table(str(tmp_path / "t.csv"))["x"] == values).all()
 
 
-class TestNoTables:
+class TestFilesThatAreNoTables:
     """Files of other kinds are recognised by their first bytes, whatever their names."""
 
     @pytest.fixture(params=["t", "t.csv", "t.tsv", "t.parquet", "t.csv.gz", "-"])

@@ -96,7 +96,7 @@ def check_same(told, models):
         np.testing.assert_array_equal(array, others[name])
 
 
-class TestTheSameModel:
+class TestModelsInChunks:
     """A model fitted in chunks is bit-identical to the model of the file read whole."""
 
     @pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz"])
@@ -173,7 +173,7 @@ WRONG = {
 }
 
 
-class TestTheSameWords:
+class TestMessagesInChunks:
     @pytest.mark.parametrize("case", WRONG)
     def test_invalid_tables_give_equal_messages(self, refused, chunked, case):
         text, options = WRONG[case]
@@ -226,7 +226,7 @@ class TestTheSameWords:
             assert refused("fit", name, *FIT) == f"salsa: {name}: No such file or directory\n"
 
 
-class TestWhatIsLarge:
+class TestIsLarge:
     """A table is large if four times its size as numbers exceeds the limit."""
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
@@ -307,7 +307,7 @@ class TestReport:
         assert "looks at" not in out
 
 
-class TestOnTheWay:
+class TestProgressAndInterrupts:
     def test_progress_counts_rows_of_every_pass(self, call, folder, chunked, monkeypatch):
         said = []
 

@@ -289,4 +289,4 @@ def _verdict(coverage: Coverage, places: list[int]) -> str:
     if found[0] == found[1]:
         return f"both are {found[0]}" if found[0] else "as intended"
     names = [percent(coverage.nominal[at]) for at in places]
-    return listed(f"those of {name} are {word or 'as intended'}" for name, word in zip(names, found, strict=True))
+    return listed(f"the {name} intervals are {word or 'as intended'}" for name, word in zip(names, found, strict=True))
