@@ -1,1 +1,1 @@
-"""The command line, run in this process or as a shell does."""
+"""Tests of the command line, run in this process or as a real command."""

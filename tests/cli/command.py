@@ -1,4 +1,4 @@
-"""What the tests of the command line share: tables, and ways to run the command."""
+"""Helpers for tests of the command line: tables, and functions that run the command."""
 
 import os
 import pty
@@ -16,14 +16,14 @@ FIT_MIXED = ["--target", "y", "--out", "mixed.salsa", "--order", "2", "--alpha",
 
 
 def make_table(n=60, D=4, seed=0):
-    """Features a, b, ... and a target y that needs two of them together."""
+    """Return features a, b, ... and a target y with an interaction of b and c."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.uniform(-1, 1, (n, D)), columns=list("abcdefghijkl"[:D]))
     return X.assign(y=np.sin(3 * X["a"]) + 2 * X["b"] * X["c"] + 0.1 * rng.normal(size=n))
 
 
 def make_mixed(n=80, seed=0):
-    """A number, a category of text, a category of numbers, a truth value, missing ones, and a target y of all."""
+    """Return a number, a text category, a category of numbers, a boolean, missing values, and a target y of all."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"a": rng.uniform(-1, 1, n), "colour": rng.choice(["red", "green", "blue"], n)})
     X = X.assign(code=rng.choice([10, 20, 30], n), flag=rng.uniform(size=n) < 0.5)
@@ -44,7 +44,7 @@ def shell(*arguments, **options):
 
 
 def on_terminal(*arguments):
-    """Run the real command with standard error on a terminal; standard output, and what the terminal shows."""
+    """Run the real command with standard error on a terminal; return standard output and the terminal's text."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen([COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
@@ -53,9 +53,9 @@ def on_terminal(*arguments):
 
 
 def read_terminal(descriptor):
-    """All that is shown there, until nobody is left to write."""
+    """Return all text written to a terminal until its last writer closes it."""
     shown = b""
-    with suppress(OSError):  # how Linux ends it
+    with suppress(OSError):  # Linux raises OSError at the end
         while piece := os.read(descriptor, 2**16):
             shown += piece
     os.close(descriptor)
@@ -63,14 +63,14 @@ def read_terminal(descriptor):
 
 
 def interruptible(*arguments):
-    """The real command, started so that SIGINT reaches it even where the tests run in the background."""
+    """Start the real command so that it receives SIGINT even if the tests run in the background."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from salsa.cli import main; main()"
     pipe = subprocess.PIPE
     return subprocess.Popen([sys.executable, "-c", code, *arguments], stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def interrupt(process):
-    """Send SIGINT; exit code, standard output, standard error."""
+    """Send SIGINT; return exit code, standard output and standard error."""
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     return process.returncode, out, err

@@ -1,4 +1,4 @@
-"""Fixtures of the command line: main() in this process, in a folder with a table and a model."""
+"""Fixtures for tests of the command line: main() in this process, in a folder with tables and a model."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from salsa import SalsaRegressor, cli
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The working folder, with train.csv, new.csv (no target) and model.salsa."""
+    """Return the working folder, with train.csv, new.csv (without target) and model.salsa."""
     monkeypatch.chdir(tmp_path)
     train, new = make_table(), make_table(25, seed=1).drop(columns="y")
     train.to_csv("train.csv", index=False)
@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def call(monkeypatch, capsys):
-    """Run main() with these arguments; exit code, standard output, standard error."""
+    """Give a function that runs main() and returns exit code, standard output and standard error."""
 
     def run(*arguments, stdin=None):
         monkeypatch.setattr(sys, "argv", ["salsa", *map(str, arguments)])
@@ -38,7 +38,7 @@ def call(monkeypatch, capsys):
 
 @pytest.fixture
 def refused(call, folder):
-    """Run main() with arguments it must refuse: exit code 2, one line, nothing written. The line."""
+    """Give a function that asserts that main() exits with 2 and one line, writes no file, and returns the line."""
 
     def run(*arguments, **options):
         before = contents(folder)
@@ -53,7 +53,7 @@ def refused(call, folder):
 
 @pytest.fixture
 def mixed(call, folder):
-    """The working folder with mixed.csv, and mixed.salsa fitted to it by the command line."""
+    """Return the working folder with mixed.csv, and with mixed.salsa fitted to it by the command line."""
     make_mixed().to_csv("mixed.csv", index=False)
     code, _, err = call("fit", "mixed.csv", *FIT_MIXED, "--category", "code")
     assert (code, err) == (0, "")

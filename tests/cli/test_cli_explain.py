@@ -1,4 +1,4 @@
-"""salsa explain."""
+"""Tests of salsa explain."""
 
 import json
 import re
@@ -16,7 +16,7 @@ from salsa.explain import decompose, shapley
 
 @pytest.fixture
 def explained(call, folder):
-    """Run salsa explain --json; what it says."""
+    """Give a function that runs salsa explain --json and returns the parsed result."""
 
     def run(*arguments):
         code, out, err = call("explain", *arguments, "--json")
@@ -27,14 +27,14 @@ def explained(call, folder):
 
 
 class TestShares:
-    def test_as_in_python(self, explained):
+    def test_shares_equal_those_of_decompose(self, explained):
         summary, anova = explained("model.salsa"), decompose(salsa.load("model.salsa"))
         assert summary["importance"] == anova.importance().to_dict("records")
         assert summary["sobol"] == anova.sobol().to_dict("records")
         assert (summary["mean"], summary["variance"]) == (anova.mean, anova.variance)
         assert sum(order["variance_share"] for order in summary["orders"]) == pytest.approx(1)
 
-    def test_printed(self, call, folder):
+    def test_shares_are_printed_by_term_feature_and_order(self, call, folder):
         code, out, err = call("explain", "model.salsa")
         assert (code, err) == (0, "")
         assert re.search(r"term +order +% of variance\n", out)
@@ -42,18 +42,18 @@ class TestShares:
         assert re.search(r"feature +% by itself +% in total\n", out)
         assert re.search(r"order +% of variance\n", out)
 
-    def test_constant_target(self, explained):
+    def test_constant_target_has_zero_variance(self, explained):
         SalsaRegressor(order=1, alpha=1).fit(np.eye(4), np.ones(4)).save("flat.salsa")
         assert explained("flat.salsa")["variance"] == pytest.approx(0)
 
-    def test_several_outputs(self, explained):
+    def test_two_outputs_can_be_explained(self, explained):
         table = make_table()
         SalsaRegressor(order=1, alpha=0.1).fit(table[list("abcd")], table[["y", "a"]]).save("two.salsa")
         assert explained("two.salsa", "new.csv")["data"]["rows"] == 25
 
 
 class TestEffects:
-    def test_one_and_two_features(self, explained):
+    def test_effects_of_one_and_two_features_equal_python(self, explained):
         anova = decompose(salsa.load("model.salsa"))
         curve, surface = anova.effect("a"), anova.effect("b", "c")
         one, two = explained("model.salsa", "--effects", "a", "--effects", "b,c")["effects"]
@@ -62,13 +62,13 @@ class TestEffects:
         assert two["sd"] == surface.sd.tolist()
         assert np.shape(two["effect"]) == tuple(map(len, two["values"]))
 
-    def test_printed(self, call, folder):
+    def test_effects_are_printed_at_11_or_25_points(self, call, folder):
         code, out, err = call("explain", "model.salsa", "--effects", "a", "--effects", "b,c")
         assert (code, err) == (0, "")
         tables = [text.splitlines() for text in out.split("\n\n") if "effect" in text]
         assert [len(lines) for lines in tables] == [2 + 11 + 1, 2 + 25 + 1]
 
-    def test_categories_and_missing_values(self, call, mixed):
+    def test_effects_show_levels_and_missing_values(self, call, mixed):
         out = call("explain", "mixed.salsa", "--effects", "colour", "--effects", "code", "--effects", "flag")[1]
         assert [len(re.findall(rf"^ *{label} +-?\d", out, re.MULTILINE)) for label in ("red", "20", "missing")] == [
             1,
@@ -76,19 +76,19 @@ class TestEffects:
             3,
         ]
 
-    def test_names_with_commas(self, explained):
+    def test_a_feature_name_may_hold_a_comma(self, explained):
         table = make_table().rename(columns={"a": "a,b"})
         SalsaRegressor(order=1, alpha=0.1).fit(table.drop(columns="y"), table["y"]).save("m.salsa")
         assert explained("m.salsa", "--effects", "a,b")["effects"][0]["features"] == ["a,b"]
 
-    def test_unknown_features(self, refused, call, mixed):
+    def test_unknown_features_give_an_error_with_a_hint(self, refused, call, mixed):
         assert "there is no feature 'color'; did you mean 'colour'?" in refused(
             "explain", "mixed.salsa", "--effects", "color"
         )
 
 
 class TestRows:
-    def test_contributions_add_up(self, explained):
+    def test_contributions_add_up_to_the_prediction(self, explained):
         row = explained("model.salsa", "new.csv", "--row", "3")["row"]
         model, new = salsa.load("model.salsa"), pd.read_csv("new.csv")
         parts = {entry["feature"]: entry["contribution"] for entry in row["contributions"]}
@@ -99,19 +99,19 @@ class TestRows:
         assert sizes == sorted(sizes, reverse=True)
         assert {entry["feature"]: entry["value"] for entry in row["contributions"]} == new.iloc[2].to_dict()
 
-    def test_printed(self, call, mixed):
+    def test_contributions_of_a_row_are_printed(self, call, mixed):
         code, out, err = call("explain", "mixed.salsa", "mixed.csv", "--row", "80")
         assert (code, err) == (0, "")
         assert re.search(r"mean prediction +-?\d\S*\n(.+\n){4}prediction of row 80 +-?\d\S*\n$", out)
         assert "variance" not in out
         assert re.search(r"colour +(red|green|blue|missing) +[+-]\d", out)
 
-    def test_asked_for_beside_a_row(self, call, folder):
+    def test_row_can_be_combined_with_effects_and_report(self, call, folder):
         out = call("explain", "model.salsa", "new.csv", "--row", "3", "--effects", "a", "--out", "r.html")[1]
         assert re.search(r"^report +r.html\n", out, re.MULTILINE)
         assert re.findall(r"^ *(\w+) +(?:effect|value) ", out, re.MULTILINE) == ["a", "feature"]
 
-    def test_many_features(self, call, folder):
+    def test_features_after_the_20_largest_are_summed(self, call, folder):
         rng = np.random.default_rng(0)
         table = pd.DataFrame(rng.normal(size=(40, 30))).add_prefix("x")
         SalsaRegressor(order=1, alpha=0.1, relevance="equal").fit(table, table.sum(axis=1)).save("m.salsa")
@@ -120,7 +120,7 @@ class TestRows:
         assert re.search(r"^10 others +[+-]\d\S*\nprediction of row 1 ", out, re.MULTILINE)
         assert call("explain", "m.salsa", "wide.csv")[1].count("... and 10 smaller ones\n") == 3
 
-    def test_all_rows(self, explained):
+    def test_mean_contributions_and_r2_equal_python(self, explained):
         summary = explained("model.salsa", "train.csv", "--target", "y")
         model, train = salsa.load("model.salsa"), make_table()
         X = pd.read_csv("train.csv")[list("abcd")]
@@ -130,11 +130,11 @@ class TestRows:
         )
         assert summary["data"]["r2"] == pytest.approx(model.score(X, train["y"]))
 
-    def test_from_a_pipe(self, call, folder):
+    def test_a_table_from_a_pipe_equals_a_file(self, call, folder):
         expected = call("explain", "model.salsa", "new.csv", "--row", "2")
         assert call("explain", "model.salsa", "-", "--row", "2", stdin=Path("new.csv").read_bytes()) == expected
 
-    def test_unseen_categories_are_told(self, call, mixed):
+    def test_unseen_categories_are_counted_on_standard_error(self, call, mixed):
         pd.read_csv("mixed.csv").assign(colour="mauve").to_csv("new.csv", index=False)
         assert "column 'colour': 80 rows, such as 'mauve'" in call("explain", "mixed.salsa", "new.csv", "--row", "1")[2]
 
@@ -143,8 +143,8 @@ class TestRows:
         [
             ("new.csv --row 26", "--row 26: new.csv has rows 1 to 25"),
             ("new.csv --row 0", "--row 0: new.csv has rows 1 to 25"),
-            ("--row 1", "--row 1 refers to a table"),
-            ("--target y", "--target y refers to a table"),
+            ("--row 1", "--row 1 needs a table"),
+            ("--target y", "--target y needs a table"),
             ("train.csv --target Y", "has no column 'Y' (did you mean 'y'?)"),
             ("absent.csv", "absent.csv: "),
             ("new.csv --out new.csv", "it is also an input"),
@@ -153,12 +153,12 @@ class TestRows:
             ("--out .", "is not a file"),
         ],
     )
-    def test_wrong_options(self, refused, options, message):
+    def test_invalid_options_give_an_error(self, refused, options, message):
         assert message in refused("explain", "model.salsa", *options.split())
 
 
 class TestReport:
     @pytest.mark.parametrize("options", ["", "new.csv", "train.csv --target y", "train.csv --target y --row 2"])
-    def test_is_written(self, explained, options):
+    def test_report_is_written_with_and_without_rows(self, explained, options):
         assert explained("model.salsa", *options.split(), "--out", "r.html")["report"] == "r.html"
         assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")

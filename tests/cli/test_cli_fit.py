@@ -1,4 +1,4 @@
-"""salsa fit: options, tables, errors."""
+"""Tests of salsa fit: options, tables and errors."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from salsa import SalsaRegressor, cli
 
 
 class TestFit:
-    def test_prints_what_was_chosen(self, call, folder):
+    def test_rows_features_r2_and_order_are_printed(self, call, folder):
         code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1,2")
         assert (code, err) == (0, "")
         best = salsa.load("m.salsa").search_.table.query("chosen").iloc[0]
@@ -25,7 +25,7 @@ class TestFit:
         assert re.search(r"model +m.salsa\n", out)
         assert re.search(rf"\* {best['order']} ", out)
 
-    def test_the_kernel_that_won_is_marked(self, call, folder):
+    def test_the_winning_kernel_is_marked(self, call, folder):
         make_table(200).to_csv("large.csv", index=False)
         out = call("fit", "large.csv", "--target", "y", "--out", "m.salsa")[1]
         race = salsa.load("m.salsa").search_.race
@@ -33,14 +33,14 @@ class TestFit:
         assert re.findall(r"^\* (.+?)  +(\d+)", out, re.MULTILINE) == [(won["kernel"], str(won["order"]))]
         assert len(re.findall(r"^  \w+ \w+", out, re.MULTILINE)) == len(race) - 1
 
-    def test_a_terminal_shows_what_is_tried(self, folder):
+    def test_a_terminal_shows_tried_kernels_and_their_r2(self, folder):
         pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
         make_table(300).to_csv("large.csv", index=False)
         out, seen = on_terminal("fit", "large.csv", "--target", "y", "--out", "m.salsa")
         assert out.startswith("rows ")
         assert re.search(r"Tried (learned|pruned|equal) \w+ .*order \d: R2 -?\d\.\d{4}", seen)
 
-    def test_json(self, call, folder):
+    def test_json_holds_orders_and_r2_of_the_search(self, call, folder):
         code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--json")
         summary, model = json.loads(out), salsa.load("m.salsa")
         assert (code, err) == (0, "")
@@ -58,12 +58,12 @@ class TestFit:
         assert (model.random_state, model.n_jobs, list(model.feature_names_in_)) == (7, 1, ["c", "d"])
         assert model.search_.results[0].path.alphas.tolist() == [0.1, 1.0]
 
-    def test_nothing_to_search(self, call, folder):
+    def test_a_fixed_order_and_alpha_give_no_r2(self, call, folder):
         arguments = ["fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "2", "--alpha", "0.1"]
         assert re.search(r"alpha +0.1\nnote ", call(*arguments)[1])
         assert json.loads(call(*arguments, "--json")[1])["r2"] is None
 
-    def test_report(self, call, folder):
+    def test_report_option_writes_a_page(self, call, folder):
         code, out, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--report", "r.html")
         assert (code, err) == (0, "")
         assert re.search(r"report +r.html\n", out)
@@ -78,11 +78,11 @@ class TestFit:
             ("absent/r.html", "no folder"),
         ],
     )
-    def test_reports_are_checked_before_the_fit(self, refused, monkeypatch, report, message):
+    def test_report_paths_are_checked_before_the_fit(self, refused, monkeypatch, report, message):
         monkeypatch.setattr(SalsaRegressor, "fit", None)
         assert message in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--report", report)
 
-    def test_weights(self, call, folder):
+    def test_a_column_of_weights_equals_sample_weight(self, call, folder):
         train = make_table()
         weight = np.arange(60) % 3
         train.assign(w=weight).to_csv("weighted.csv", index=False)
@@ -91,7 +91,7 @@ class TestFit:
         np.testing.assert_array_equal(salsa.load("m.salsa").expansion_.coef, expected.expansion_.coef)
 
     @pytest.mark.parametrize("name", ["t.tsv", "t.tsv.gz", "t.csv.gz"])
-    def test_formats(self, call, folder, name):
+    def test_tsv_and_gzip_files_are_read(self, call, folder, name):
         make_table().to_csv(name, sep="\t" if ".tsv" in name else ",", index=False)
         code, out, _ = call("fit", name, "--target", "y", "--out", "m.salsa", "--order", "1", "--json")
         assert (code, json.loads(out)["rows"]) == (0, 60)
@@ -120,7 +120,7 @@ class TestFit:
             ("--nonsense", "No such option: --nonsense"),
         ],
     )
-    def test_wrong_options(self, refused, options, message):
+    def test_invalid_options_give_an_error(self, refused, options, message):
         assert message in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", *options.split())
 
     @pytest.mark.parametrize(
@@ -142,22 +142,22 @@ class TestFit:
             (b"\xe4,y\n1,2\n", "t.csv is not text in UTF-8: save it as CSV in UTF-8"),
         ],
     )
-    def test_wrong_tables(self, refused, folder, text, message):
+    def test_invalid_tables_give_an_error(self, refused, folder, text, message):
         Path("t.csv").write_bytes(text)
         assert message in refused("fit", "t.csv", "--target", "y", "--out", "m.salsa")
 
-    def test_wrong_standard_input(self, refused):
+    def test_empty_standard_input_gives_an_error(self, refused):
         assert "standard input is empty" in refused("fit", "-", "--target", "y", "--out", "m.salsa", stdin=b"")
 
     @pytest.mark.parametrize(
         "packed", [b"plain", gzip.compress(b"a,y\n1,2\n", mtime=0)[:-12], b"\x1f\x8b\x08" + bytes(40)]
     )
-    def test_damaged_gzip(self, refused, folder, packed):
+    def test_damaged_gzip_files_give_an_error(self, refused, folder, packed):
         Path("t.csv.gz").write_bytes(packed)
         assert "t.csv.gz cannot be read: " in refused("fit", "t.csv.gz", "--target", "y", "--out", "m.salsa")
 
     @pytest.mark.parametrize("name", ["absent.csv", "."])
-    def test_unreadable_files(self, refused, name):
+    def test_missing_files_and_folders_give_an_error(self, refused, name):
         assert refused("fit", name, "--target", "y", "--out", "m.salsa").startswith(f"salsa: {name}: ")
 
     @pytest.mark.parametrize(
@@ -170,18 +170,18 @@ class TestFit:
             ("train.csv", "it is also an input"),
         ],
     )
-    def test_outputs_are_checked_before_the_fit(self, refused, monkeypatch, out, message):
+    def test_output_paths_are_checked_before_the_fit(self, refused, monkeypatch, out, message):
         monkeypatch.setattr(SalsaRegressor, "fit", None)
         assert message in refused("fit", "train.csv", "--target", "y", "--out", out)
 
-    def test_out_of_memory(self, refused, monkeypatch):
+    def test_a_memory_error_gives_its_message(self, refused, monkeypatch):
         def fit(*_):
             raise MemoryError("this fit needs about 1 TB")
 
         monkeypatch.setattr(SalsaRegressor, "fit", fit)
         assert "needs about 1 TB" in refused("fit", "train.csv", "--target", "y", "--out", "m.salsa")
 
-    def test_bugs_are_not_hidden(self, monkeypatch, folder):
+    def test_other_exceptions_keep_their_traceback(self, monkeypatch, folder):
         monkeypatch.setattr(SalsaRegressor, "fit", None)
         monkeypatch.setattr(sys, "argv", ["salsa", "fit", "train.csv", "--target", "y", "--out", "m.salsa"])
         with pytest.raises(TypeError):

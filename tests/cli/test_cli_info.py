@@ -1,4 +1,4 @@
-"""salsa info."""
+"""Tests of salsa info."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from salsa.persistence.archive import VERSION
 
 
 class TestInfo:
-    def test_json(self, call, folder):
+    def test_json_equals_the_attributes_of_the_model(self, call, folder):
         code, out, err = call("info", "model.salsa", "--json")
         summary, model = json.loads(out), salsa.load("model.salsa")
         best = model.search_.table.query("chosen").iloc[0]
@@ -29,7 +29,7 @@ class TestInfo:
         assert features["relevance"].tolist() == model.relevance_.tolist()
         assert features["bandwidth"].tolist() == model.bandwidth_.tolist()
 
-    def test_printed(self, call, folder):
+    def test_fields_and_features_are_printed(self, call, folder):
         code, out, err = call("info", "model.salsa")
         assert (code, err) == (0, "")
         assert re.search(rf"file +\d+\.?\d* kB, format version {VERSION}, by salsa \S+\n", out)
@@ -37,7 +37,7 @@ class TestInfo:
         assert re.search(r"R2 +0\.\d{4} \+/- 0\.\d{4} in cross-validation\n", out)
         assert len(re.findall(r"^[abcd] +number +\S+ +\S+$", out, re.MULTILINE)) == 4
 
-    def test_kinds_of_features(self, call, folder):
+    def test_features_are_numbers_categories_or_ordered(self, call, folder):
         table = make_mixed().astype({"flag": float}).assign(size=["s", "m", "l", "xl"] * 20)
         table["size"] = pd.Categorical(table["size"], ["s", "m", "l", "xl"], ordered=True)
         SalsaRegressor(order=1, alpha=0.1).fit(table.drop(columns="y"), table["y"]).save("m.salsa")
@@ -49,7 +49,7 @@ class TestInfo:
         assert (summary["r2"], len(summary["notes"])) == (None, 1)
         assert re.search(r"colour +category, levels: 3 +\S+ +-\n", call("info", "m.salsa")[1])
 
-    def test_nothing_is_lost_on_a_narrow_terminal(self, call, folder, monkeypatch):
+    def test_long_names_are_folded_on_a_narrow_terminal(self, call, folder, monkeypatch):
         table = make_mixed().rename(columns={"colour": "colour_of_the_front_door_in_summer"}).drop(columns="flag")
         X = table.drop(columns="y").astype({"code": float})
         SalsaRegressor(order=1, alpha=0.1).fit(X, table["y"]).save("m.salsa")
@@ -60,7 +60,7 @@ class TestInfo:
         assert "".join(line[:width].strip() for line in lines[2:]) == "".join(X.columns)
         assert "…" not in "".join(lines)
 
-    def test_several_outputs_without_names(self, call, folder):
+    def test_two_outputs_and_unnamed_features_are_shown(self, call, folder):
         table = make_table().to_numpy()
         model = SalsaRegressor(order=2, alpha=1, interactions="exact", relevance="equal")
         model.fit(table[:, :3], table[:, 3:]).save("m")
@@ -69,6 +69,6 @@ class TestInfo:
         assert re.search(r"order +2 alone\n", out)
         assert re.search(r"^x0 +number", out, re.MULTILINE)
 
-    def test_wrong_files(self, refused):
+    def test_files_that_are_no_models_give_an_error(self, refused):
         assert refused("info", "absent.salsa").startswith("salsa: absent.salsa: ")
         assert "train.csv " in refused("info", "train.csv")

@@ -1,4 +1,4 @@
-"""salsa predict: chunks, formats, intervals, files larger than memory."""
+"""Tests of salsa predict: chunks, formats, intervals, and files larger than memory."""
 
 import gzip
 import io
@@ -30,14 +30,14 @@ class TestPredict:
         new[["d", "b", "a", "c"]].assign(note="text").to_csv("mixed.csv", index=False)
         assert call("predict", "model.salsa", "mixed.csv") == call("predict", "model.salsa", "new.csv")
 
-    def test_chunks_change_nothing(self, call, folder, monkeypatch):
+    def test_predictions_do_not_depend_on_chunks(self, call, folder, monkeypatch):
         whole = call("predict", "model.salsa", "new.csv", "--out", "whole.csv")
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         assert whole == (0, "25 predictions written to whole.csv\n", "")
         call("predict", "model.salsa", "new.csv", "--out", "chunks.csv")
         assert Path("whole.csv").read_text() == Path("chunks.csv").read_text()
 
-    def test_json(self, call, folder):
+    def test_json_predictions_equal_python(self, call, folder):
         expected = salsa.load("model.salsa").predict(pd.read_csv("new.csv")).tolist()
         values = json.loads(call("predict", "model.salsa", "new.csv", "--json")[1])
         written = json.loads(call("predict", "model.salsa", "new.csv", "--json", "--out", "p.csv")[1])
@@ -45,7 +45,7 @@ class TestPredict:
         assert written == {"rows": 25, "out": "p.csv"}
 
     @pytest.mark.parametrize("interval", [[], ["--interval", "0.5"], ["--interval", "0.999"]])
-    def test_json_comes_in_pieces(self, call, folder, monkeypatch, interval):
+    def test_json_does_not_depend_on_chunks(self, call, folder, monkeypatch, interval):
         whole = call("predict", "model.salsa", "new.csv", "--json", *interval)
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         pieces = call("predict", "model.salsa", "new.csv", "--json", *interval)
@@ -55,7 +55,7 @@ class TestPredict:
         for name, values in json.loads(pieces[1]).items():
             np.testing.assert_allclose(np.array(values, float), np.array(expected[name], float), rtol=1e-12)
 
-    def test_several_outputs_and_no_names(self, call, folder):
+    def test_two_outputs_of_a_model_without_names_are_numbered(self, call, folder):
         train, new = make_table(), pd.read_csv("new.csv")
         X, Y = train.drop(columns="y").to_numpy(), train[["y", "a"]].to_numpy()
         model = SalsaRegressor(order=1, alpha=0.1).fit(X, Y)
@@ -64,7 +64,7 @@ class TestPredict:
         assert list(out.columns) == ["prediction_0", "prediction_1"]
         np.testing.assert_array_equal(out, model.predict(new.to_numpy()))
 
-    def test_links_and_modes_are_kept(self, call, folder):
+    def test_symbolic_links_and_file_modes_are_kept(self, call, folder):
         Path("real.csv").touch()
         Path("link.csv").symlink_to("real.csv")
         call("predict", "model.salsa", "new.csv", "--out", "link.csv")
@@ -72,12 +72,12 @@ class TestPredict:
         assert len(pd.read_csv("real.csv")) == 25
         assert Path("real.csv").stat().st_mode == Path("new.csv").stat().st_mode
 
-    def test_packed_output(self, call, folder):
+    def test_gzip_output_can_be_read(self, call, folder):
         call("predict", "model.salsa", "new.csv", "--out", "p.csv.gz")
         assert len(pd.read_csv("p.csv.gz")) == 25
 
     @pytest.mark.parametrize("name", ["p.txt", "p", "p.CSV", "p.2026"])
-    def test_other_names_mean_csv(self, call, folder, name):
+    def test_unknown_endings_mean_csv(self, call, folder, name):
         call("predict", "model.salsa", "new.csv", "--out", name)
         assert Path(name).read_text() == call("predict", "model.salsa", "new.csv")[1]
         Path(name).write_bytes(Path("new.csv").read_bytes())
@@ -102,7 +102,7 @@ class TestPredict:
             "feather.gz",
         ],
     )
-    def test_names_of_other_formats(self, refused, ending):
+    def test_endings_of_other_formats_give_an_error(self, refused, ending):
         message = f".{ending} is not named like a table: known endings are .csv and .tsv (also with .gz), .parquet and"
         assert message in refused("predict", "model.salsa", "new.csv", "--out", f"p.{ending}")
         with gzip.open(f"t.{ending}", "wb") if ending.endswith("gz") else open(f"t.{ending}", "wb") as file:
@@ -110,7 +110,7 @@ class TestPredict:
         assert message in refused("predict", "model.salsa", f"t.{ending}")
 
     @pytest.mark.parametrize("suffix", ["parquet", "PARQUET", "feather"])
-    def test_arrow_output(self, call, folder, monkeypatch, suffix):
+    def test_arrow_output_equals_csv(self, call, folder, monkeypatch, suffix):
         text = call("predict", "model.salsa", "new.csv", "--interval", "0.8")[1]
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         monkeypatch.setattr(writing, "GROUP_ROWS", 10)
@@ -119,12 +119,12 @@ class TestPredict:
         table = getattr(pd, f"read_{suffix.lower()}")(f"p.{suffix}")
         pd.testing.assert_frame_equal(table, pd.read_csv(io.StringIO(text)), rtol=1e-12)
 
-    def test_arrow_output_needs_pyarrow(self, refused, monkeypatch):
+    def test_arrow_output_without_pyarrow_names_the_package_to_install(self, refused, monkeypatch):
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         assert "need pyarrow: pip install" in refused("predict", "model.salsa", "new.csv", "--out", "p.parquet")
 
     @pytest.mark.parametrize("out", ["p.csv", "p.csv.gz", "p.parquet", "p.feather"])
-    def test_late_errors_leave_nothing(self, refused, folder, monkeypatch, out):
+    def test_an_error_in_a_late_chunk_leaves_no_file(self, refused, folder, monkeypatch, out):
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         new = pd.read_csv("new.csv").astype(object)
         new.loc[19, "b"] = "red"
@@ -132,34 +132,34 @@ class TestPredict:
         message = "late.csv: column 'b' has 'red' in row 20, which is not a finite number; it held numbers in training"
         assert message in refused("predict", "model.salsa", "late.csv", "--out", out)
 
-    def test_missing_features(self, refused, folder):
+    def test_missing_features_give_an_error_with_hints(self, refused, folder):
         pd.read_csv("new.csv").rename(columns={"a": "A"}).drop(columns="c").to_csv("few.csv", index=False)
         assert "has no column 'a' (did you mean 'A'?), 'c';" in refused("predict", "model.salsa", "few.csv")
 
-    def test_a_column_that_is_there_is_no_hint(self, refused, folder):
+    def test_hints_do_not_name_features_that_are_present(self, refused, folder):
         pd.read_csv("new.csv").drop(columns="c").rename(columns={"b": "c"}).to_csv("few.csv", index=False)
         assert "has no column 'b'; its" in refused("predict", "model.salsa", "few.csv")
 
-    def test_features_that_are_not_used_may_be_absent(self, call, folder):
+    def test_unused_features_may_be_absent(self, call, folder):
         train = make_table()
         SalsaRegressor(order=1, alpha=1, relevance=[1, 1, 0, 1]).fit(train[list("abcd")], train["y"]).save("m.salsa")
         pd.read_csv("new.csv").drop(columns="c").to_csv("few.csv", index=False)
         assert call("predict", "m.salsa", "few.csv") == call("predict", "m.salsa", "new.csv")
 
-    def test_semicolons(self, refused, folder):
+    def test_semicolons_between_columns_give_an_error_with_advice(self, refused, folder):
         Path("s.csv").write_text("a;b;c;d\n1;2;3;4\n")
         assert "sep=';'" in refused("predict", "model.salsa", "s.csv")
 
-    def test_wrong_number_of_unnamed_features(self, refused, folder):
+    def test_a_wrong_number_of_unnamed_features_gives_an_error(self, refused, folder):
         SalsaRegressor(order=1, alpha=1).fit(np.eye(3), np.arange(3)).save("bare.salsa")
-        assert "needs its 3 columns alone" in refused("predict", "bare.salsa", "new.csv")
+        assert "needs exactly its 3 columns" in refused("predict", "bare.salsa", "new.csv")
 
     @pytest.mark.parametrize("damage", [lambda b: b[:500], lambda b: b"text", lambda b: b[:900] + bytes(20) + b[920:]])
-    def test_damaged_models(self, refused, folder, damage):
+    def test_damaged_model_files_give_an_error(self, refused, folder, damage):
         Path("bad.salsa").write_bytes(damage(Path("model.salsa").read_bytes()))
         assert "bad.salsa " in refused("predict", "bad.salsa", "new.csv", "--out", "p.csv")
 
-    def test_interrupt_inside_the_reader(self, call, folder, monkeypatch):
+    def test_an_interrupt_inside_the_reader_leaves_no_file(self, call, folder, monkeypatch):
         class Interrupting(io.BufferedReader):
             def read(self, size=-1):
                 os.kill(os.getpid(), signal.SIGINT)
@@ -182,11 +182,11 @@ class TestPredict:
 class TestKeep:
     @pytest.fixture
     def named(self, folder):
-        """new.csv with identifiers that look like numbers."""
+        """Write named.csv: new.csv with identifiers that look like numbers."""
         pd.read_csv("new.csv").assign(id=[f"0{i}" for i in range(25)]).to_csv("named.csv", index=False)
 
     @pytest.mark.parametrize("out", ["p.csv", "p.parquet"])
-    def test_columns_are_written_as_they_are(self, call, named, monkeypatch, out):
+    def test_kept_columns_are_written_unchanged(self, call, named, monkeypatch, out):
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         call("predict", "model.salsa", "named.csv", "--keep", "id", "--keep", "a", "--out", out)
         table = pd.read_csv(out, dtype=str) if out == "p.csv" else pd.read_parquet(out).astype(str)
@@ -197,7 +197,7 @@ class TestKeep:
 
     @pytest.mark.parametrize("source", ["odd.csv", "odd.parquet"])
     @pytest.mark.parametrize("out", ["p.csv", "p.tsv.gz", "p.parquet"])
-    def test_odd_values_are_kept(self, call, folder, monkeypatch, source, out):
+    def test_quotes_separators_and_missing_values_are_kept(self, call, folder, monkeypatch, source, out):
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         monkeypatch.setattr(writing, "GROUP_ROWS", 1)
         texts = [None] * 8 + ["a,b", 'say "no"', "two\nlines", "tab\there"] + ["x"] * 13
@@ -220,13 +220,13 @@ class TestKeep:
         assert (code, list(table)) == (0, ["b", "prediction"])
         np.testing.assert_array_equal(table["b"], new["b"])
 
-    def test_whole_numbers_stay_whole_where_some_are_missing(self, call, folder):
+    def test_kept_integers_with_missing_values_stay_integers(self, call, folder):
         new = pd.read_csv("new.csv").assign(id=pd.array([None, *range(2**60, 2**60 + 24)], dtype="Int64"))
         pyarrow.parquet.write_table(pyarrow.Table.from_pandas(new).replace_schema_metadata(None), "new.parquet")
         out = call("predict", "model.salsa", "new.parquet", "--keep", "id")[1]
         assert list(pd.read_csv(io.StringIO(out), dtype=str)["id"][1:]) == [str(2**60 + i) for i in range(24)]
 
-    def test_beside_columns_without_names(self, call, named):
+    def test_columns_can_be_kept_with_a_model_without_names(self, call, named):
         train = make_table()
         SalsaRegressor(order=1, alpha=1).fit(train[list("abcd")].to_numpy(), train["y"]).save("bare.salsa")
         bare = pd.read_csv(io.StringIO(call("predict", "bare.salsa", "new.csv")[1]))
@@ -234,7 +234,7 @@ class TestKeep:
         assert list(kept) == ["id", "prediction"]
         np.testing.assert_array_equal(kept["prediction"], bare["prediction"])
 
-    def test_wrong_names(self, refused, named):
+    def test_invalid_kept_columns_give_an_error(self, refused, named):
         pd.read_csv("new.csv").assign(lower=1).to_csv("taken.csv", index=False)
         assert "no column 'ID' (did you mean 'id'?)" in refused("predict", "model.salsa", "named.csv", "--keep", "ID")
         taken = ("predict", "model.salsa", "taken.csv", "--keep", "lower", "--interval", "0.9", "--out", "p.csv")
@@ -242,7 +242,7 @@ class TestKeep:
         assert "--out" in refused("predict", "model.salsa", "named.csv", "--keep", "id", "--json")
 
 
-def test_rows_far_outside_the_training_range_are_told_once(call, folder, monkeypatch):
+def test_rows_far_outside_the_training_range_give_one_line(call, folder, monkeypatch):
     new = pd.read_csv("new.csv")
     new.loc[[3, 20], "b"], new.loc[7, "c"] = 9, -9
     new.to_csv("far.csv", index=False)
@@ -256,7 +256,7 @@ def test_rows_far_outside_the_training_range_are_told_once(call, folder, monkeyp
 
 
 class TestIntervals:
-    def test_ends(self, call, folder):
+    def test_interval_ends_equal_python(self, call, folder):
         code, out, err = call("predict", "model.salsa", "new.csv", "--interval", "0.8")
         model, new = salsa.load("model.salsa"), pd.read_csv("new.csv")
         assert (code, err) == (0, "")
@@ -268,14 +268,14 @@ class TestIntervals:
         assert lists["rows"] == 25
         np.testing.assert_array_equal(np.transpose([lists["lower"], lists["upper"]]), model.predict_interval(new, 0.8))
 
-    def test_chunks_change_nothing(self, call, folder, monkeypatch):
+    def test_intervals_do_not_depend_on_chunks(self, call, folder, monkeypatch):
         arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.8", "--out"]
         call(*arguments, "whole.csv")
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         assert call(*arguments, "chunks.csv")[0] == 0
         np.testing.assert_allclose(pd.read_csv("whole.csv"), pd.read_csv("chunks.csv"), rtol=1e-12)
 
-    def test_several_outputs(self, call, folder):
+    def test_intervals_of_two_outputs_are_numbered(self, call, folder):
         train, new = make_table(), pd.read_csv("new.csv")
         model = SalsaRegressor(order=1, alpha=0.1).fit(train.drop(columns="y"), train[["y", "a"]])
         model.save("two.salsa")
@@ -285,18 +285,18 @@ class TestIntervals:
         lists = json.loads(call("predict", "two.salsa", "new.csv", "--interval", "0.8", "--json")[1])
         assert np.shape(lists["upper"]) == (25, 2)
 
-    def test_infinite_ends(self, call, folder):
+    def test_infinite_ends_are_inf_in_csv_and_null_in_json(self, call, folder):
         arguments = ["predict", "model.salsa", "new.csv", "--interval", "0.999"]
         assert np.isinf(pd.read_csv(io.StringIO(call(*arguments)[1]))["upper"]).all()
         assert json.loads(call(*arguments, "--json")[1])["upper"] == [None] * 25
 
     @pytest.mark.parametrize("value", ["0", "1", "90", "nan", "-0.5"])
-    def test_wrong_probabilities(self, refused, value):
+    def test_invalid_probabilities_give_an_error(self, refused, value):
         assert "Invalid value for '--interval'" in refused("predict", "model.salsa", "new.csv", "--interval", value)
 
 
 def peak_of(*arguments, **options):
-    """Peak memory (MB) of the real command."""
+    """Return the peak memory (MB) of the real command."""
     code = (
         "import sys, salsa.cli\ntry:\n    salsa.cli.main()\n"
         "finally:\n    sys.stderr.write(open('/proc/self/status').read())"
@@ -307,10 +307,10 @@ def peak_of(*arguments, **options):
 
 
 class TestLargeFiles:
-    """Chunk by chunk: what the command takes does not grow with the rows."""
+    """Tables are read in chunks, so that memory does not grow with the number of rows."""
 
-    @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell peaks like this")
-    def test_memory_is_flat(self, folder):
+    @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system has no /proc/self/status")
+    def test_four_times_as_many_rows_take_no_more_memory(self, folder):
         others = pd.DataFrame(np.random.default_rng(0).integers(0, 10, (100_000, 40))).add_prefix("other")
         head, *lines = make_table(100_000).drop(columns="y").join(others).to_csv(index=False).splitlines(keepends=True)
         text = "".join(lines)
@@ -322,7 +322,7 @@ class TestLargeFiles:
             assert peak_of("predict", "model.salsa", "large.csv", *options) < limit
 
     @pytest.mark.parametrize("suffix", ["csv", "parquet", "feather"])
-    def test_wide_tables_come_in_short_chunks(self, folder, suffix):
+    def test_wide_tables_are_read_in_short_chunks(self, folder, suffix):
         table = pd.DataFrame(np.zeros((2500, 1200))).add_prefix("x")
         table.to_csv("t.csv", index=False) if suffix == "csv" else getattr(table, f"to_{suffix}")(f"t.{suffix}")
         chunks = list(read_chunks(f"t.{suffix}", 10_000))
@@ -331,22 +331,22 @@ class TestLargeFiles:
         assert [*pd.concat(chunks).index] == [*range(2500)]
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_columns_that_are_not_needed_are_left(self, folder, suffix):
+    def test_only_needed_columns_are_read_if_all_are_present(self, folder, suffix):
         getattr(make_table(), f"to_{suffix}")(f"t.{suffix}")
         assert list(next(read_chunks(f"t.{suffix}", 10, names=["b", "a"]))) == ["b", "a"]
         assert list(next(read_chunks(f"t.{suffix}", 10, names=["b", "z"]))) == list("abcdy")
 
-    def test_chunks_shrink_with_the_model(self, folder):
+    def test_rows_of_a_chunk_decrease_with_the_size_of_the_model(self, folder):
         model = salsa.load("model.salsa")
         assert predict.chunk_rows(model, None) == predict.CHUNK_WORK // (60 * 4)
         assert predict.chunk_rows(model, 0.9) == predict.CHUNK_WORK // (60 * 64)
 
 
 class TestNumbers:
-    """Every number is written with the fewest digits that give it back, with pyarrow or without."""
+    """Every number is written with the fewest digits that restore it exactly, with pyarrow or without."""
 
     @pytest.mark.parametrize("has_pyarrow", [True, False])
-    def test_odd_numbers(self, monkeypatch, has_pyarrow):
+    def test_numbers_are_written_as_their_repr(self, monkeypatch, has_pyarrow):
         odd = [
             0.1,
             1.0,

@@ -1,4 +1,4 @@
-"""salsa reproduce."""
+"""Tests of salsa reproduce."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from salsa.paper.runner import EVERY, Result, blank, plan
 
 class TestReproduce:
     @needs_data
-    def test_forestfires(self, call):
+    def test_forestfires_error_equals_the_published_error(self, call):
         code, out, err = call("reproduce", "table1", "--datasets", "forestfires", "--json")
         (row,) = json.loads(out)
         assert (code, err) == (0, "")
@@ -22,7 +22,7 @@ class TestReproduce:
         assert row["seconds"] > 0
 
     @needs_data
-    def test_table_without_published_numbers(self, call):
+    def test_missing_published_numbers_are_dashes(self, call):
         arguments = ["--methods", "salsa,salsa-5fold", "--datasets", "forestfires", "--protocol", "described"]
         code, out, err = call("reproduce", "table1", *arguments)
         assert (code, err) == (0, "")
@@ -30,7 +30,7 @@ class TestReproduce:
         assert max(map(len, out.splitlines())) <= 80
 
     @needs_data
-    def test_rivals_beside_their_published_errors(self, call):
+    def test_rivals_are_shown_beside_their_published_errors(self, call):
         code, out, err = call("reproduce", "table1", "--methods", "salsa,knn,ridge", "--datasets", "speech")
         assert (code, err) == (0, "")
         assert re.search(r"speech +knn +0\.\d{5} +- +0\.09348 +- +\d+\.\d +1\.00\n", out)
@@ -39,7 +39,7 @@ class TestReproduce:
         assert max(map(len, out.splitlines())) <= 80
 
     @needs_data
-    def test_a_folder_keeps_what_was_run(self, call, tmp_path):
+    def test_fits_in_the_folder_are_not_run_again(self, call, tmp_path):
         names = ["--methods", "lar", "--datasets", "forestfires"]
         arguments = [*names, "--limit", "60", "--json", "--out", tmp_path / "t"]
         code, out, err = call("reproduce", "table1", *arguments)
@@ -53,15 +53,15 @@ class TestReproduce:
         assert (tmp_path / "t" / "results.csv").read_bytes() == before
 
     @needs_data
-    def test_what_is_stopped_is_told(self, call):
+    def test_fits_stopped_by_the_limit_are_listed(self, call):
         code, out, _ = call("reproduce", "table1", "--methods", "svr-nu", "--datasets", "speech", "--limit", "0.1")
         assert code == 0
         assert re.search(r"speech +svr-nu +- +- +0\.06994 +- +- +-\n", out)
         assert "speech, svr-nu: timed out\n" in out
 
     @needs_data
-    def test_all_are_23_methods_on_every_set(self, call, tmp_path):
-        """Nothing is left to run: the folder has a line for each."""
+    def test_all_stands_for_23_methods_on_every_data_set(self, call, tmp_path):
+        """The folder holds a result of every fit, so that nothing is run."""
         trials = plan(DATASETS, EVERY)
         with open_ledger(tmp_path / "results.csv", Result) as ledger:
             for trial in trials:
@@ -83,13 +83,13 @@ class TestReproduce:
             ("--protocol loose", "protocol must be one of authors, described"),
         ],
     )
-    def test_unknown_names(self, refused, options, message):
+    def test_invalid_options_give_an_error(self, refused, options, message):
         assert message in refused("reproduce", "table1", *options.split())
 
-    def test_no_experiment(self, refused):
+    def test_reproduce_without_an_experiment_gives_an_error(self, refused):
         assert "salsa reproduce table1" in refused("reproduce")
 
-    def test_no_connection(self, refused, monkeypatch, tmp_path_factory):
+    def test_a_failed_download_gives_an_error(self, refused, monkeypatch, tmp_path_factory):
         monkeypatch.delenv("SALSA_DATA", raising=False)
         monkeypatch.setenv("SALSA_CACHE", str(tmp_path_factory.mktemp("cache")))
         monkeypatch.setenv("SALSA_DATA_URL", "http://127.0.0.1:9/")

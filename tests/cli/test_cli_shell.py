@@ -1,4 +1,4 @@
-"""What a shell sees: the real command."""
+"""Tests of the real command in a shell: pipes, interrupts, help and completion."""
 
 import io
 import json
@@ -25,7 +25,7 @@ from salsa.paper.runner import METHODS
 
 
 def test_a_named_pipe_is_read_once(tmp_path):
-    """As bash makes one of <(command)."""
+    """Bash creates such a pipe for <(command)."""
     reading, writing = os.pipe()
     os.write(writing, make_table().to_csv(index=False).encode())
     os.close(writing)
@@ -35,8 +35,8 @@ def test_a_named_pipe_is_read_once(tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_an_interrupt_while_a_class_is_made(call, monkeypatch):
-    """Before version 3.12, Python wraps what __set_name__ raises during an import."""
+def test_an_interrupt_while_a_class_is_created_exits_with_130(call, monkeypatch):
+    """Python before 3.12 wraps exceptions of __set_name__, for example during an import."""
 
     def app(**_):
         raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
@@ -60,14 +60,14 @@ class TestShell:
         values = pd.read_csv(io.BytesIO(predicted.stdout))["prediction"]
         np.testing.assert_array_equal(values, model.predict(pd.read_csv("new.csv")))
 
-    def test_errors_are_one_line(self, folder):
+    def test_an_error_is_one_line_and_writes_nothing(self, folder):
         before = contents(folder)
         done = shell("fit", "train.csv", "--target", "yy", "--out", "m.salsa")
         assert (done.returncode, done.stdout) == (2, b"")
         assert re.fullmatch(rb"salsa: train.csv has no column 'yy' .*\n", done.stderr)
         assert contents(folder) == before
 
-    def test_interrupted_fit(self, folder):
+    def test_an_interrupted_fit_leaves_no_files(self, folder):
         before = contents(folder)
         table = make_table(1500, 12).to_csv(index=False).encode()
         assert len(table) > 2**17  # more than a pipe holds: when all is written, the command is reading
@@ -79,7 +79,7 @@ class TestShell:
         assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
         assert contents(folder) == before
 
-    def test_interrupted_predict(self, folder):
+    def test_an_interrupted_predict_leaves_no_files(self, folder):
         before = contents(folder)
         process = interruptible("predict", "model.salsa", "-", "--out", "p.csv")
         deadline = time.monotonic() + 30
@@ -89,7 +89,7 @@ class TestShell:
         assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
         assert contents(folder) == before
 
-    def test_interrupted_explain(self, folder):
+    def test_an_interrupted_explain_leaves_no_files(self, folder):
         before = contents(folder)
         process = interruptible("explain", "model.salsa", "-", "--out", "report.html")
         process.stdin.write(make_table(20_000).to_csv(index=False).encode())  # more than a pipe holds: it is reading
@@ -97,7 +97,7 @@ class TestShell:
         assert interrupt(process) == (130, b"", b"salsa: interrupted\n")
         assert contents(folder) == before
 
-    def test_reader_that_leaves(self, folder):
+    def test_a_closed_output_pipe_exits_with_1_silently(self, folder):
         process = interruptible("predict", "model.salsa", "new.csv")
         process.stdout.close()
         process.stdout = None
@@ -115,28 +115,28 @@ class TestHelp:
         assert f"Example: salsa {' '.join(command)}" in out
 
     @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]])
-    def test_overview(self, call, arguments):
+    def test_overview_lists_all_commands_and_exit_codes(self, call, arguments):
         code, out, err = call(*arguments)
         assert (code, err) == (0, "")
         assert all(command in out for command in ("fit", "predict", "explain", "compare", "info", "demo", "reproduce"))
-        assert "Exit codes: 0 success; 1 the reader of the output left; 2 " in " ".join(out.split())
+        assert "Exit codes: 0 success; 1 the output pipe was closed; 2 " in " ".join(out.split())
 
     @pytest.mark.parametrize("command", [[], ["fit"], ["predict"], ["explain"], ["reproduce"]])
-    def test_no_types_of_python(self, call, command):
+    def test_help_has_no_python_types(self, call, command):
         out = call(*command, "--help")[1]
         assert not re.search(r"<|{|BOOL", out)
 
-    def test_version(self, call):
+    def test_version_is_printed(self, call):
         assert call("--version") == (0, f"salsa {salsa.__version__}\n", "")
 
-    def test_nothing_large_is_imported_before_a_command_runs(self):
+    def test_large_packages_are_not_imported_before_a_command_runs(self):
         code = "import sys, salsa.cli; print(*sys.modules)"
         loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
         assert not {"numpy", "pandas", "pyarrow", "rich.progress", "scipy", "sklearn"} & set(loaded)
 
 
 def complete(words, shell_name="bash"):
-    """What the command offers for the last of these words."""
+    """Return the completions of the last of these words."""
     if shell_name == "bash":
         asked = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     else:
@@ -147,7 +147,7 @@ def complete(words, shell_name="bash"):
 
 
 def in_bash(line):
-    """Type a line into an interactive bash with completion, and leave."""
+    """Type a line into an interactive bash with completion, and exit."""
     ours, theirs = pty.openpty()
     setup = f'PATH="{COMMAND.parent}:$PATH"; set +H; eval "$(salsa --show-completion bash)"\n'
     bash = ["bash", "--norc", "--noprofile", "-i"]
@@ -170,19 +170,19 @@ class TestCompletion:
             ("fish", "complete --command salsa"),
         ],
     )
-    def test_scripts(self, name, sign):
+    def test_completion_scripts_are_printed(self, name, sign):
         done = shell("--show-completion", name)
         assert (done.returncode, done.stderr) == (0, b"")
         assert sign in done.stdout.decode()
 
-    def test_installation(self, tmp_path):
+    def test_completion_is_installed_in_the_home_folder(self, tmp_path):
         done = shell("--install-completion", "bash", env={**os.environ, "HOME": str(tmp_path)})
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.startswith(f"bash completion installed in {tmp_path}".encode())
         assert "salsa" in (tmp_path / ".bashrc").read_text()
 
     @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
-    def test_in_bash(self, folder):
+    def test_bash_completes_columns(self, folder):
         script = (
             f'export PATH="{COMMAND.parent}:$PATH"; eval "$(salsa --show-completion bash)"; '
             'COMP_WORDS=(salsa fit train.csv --target ""); COMP_CWORD=4; _salsa_completion salsa; '
@@ -206,7 +206,7 @@ class TestCompletion:
             ("q\t", "q#1\\~!{x,y}<>[z]"),
         ],
     )
-    def test_names_that_bash_would_take_apart(self, folder, typed, column):
+    def test_completed_names_are_quoted_for_bash(self, folder, typed, column):
         make_table().rename(columns={"y": column}).to_csv("t.csv", index=False)
         typed_line = f"salsa fit t.csv --target {typed} --order 1 --alpha 1 --out m.salsa --json > summary.json\n"
         in_bash(typed_line)
@@ -230,25 +230,25 @@ class TestCompletion:
             ("explain model.salsa --effects b,c,", "b,c,a b,c,d"),
         ],
     )
-    def test_choices(self, folder, words, offered):
+    def test_values_of_options_are_completed(self, folder, words, offered):
         assert complete(f"salsa {words}") == offered.split()
 
-    def test_choices_are_those_that_work(self):
+    def test_completed_values_are_valid(self):
         kernels = complete("salsa fit t.csv --kernel ")
         assert set(kernels) == {"auto", *BASE_KERNELS} - {"equality"}
         assert complete("salsa reproduce table1 --methods ") == [*METHODS, "all"]
         assert complete("salsa reproduce table1 --protocol ") == list(PROTOCOLS)
 
-    def test_commands_and_options(self, folder):
+    def test_commands_and_options_are_completed(self, folder):
         assert complete("salsa pre") == ["predict"]
         assert complete("salsa predict model.salsa new.csv --int") == ["--interval"]
 
     @pytest.mark.parametrize("name", ["zsh", "fish"])
-    def test_other_shells(self, folder, name):
+    def test_zsh_and_fish_complete_commands(self, folder, name):
         assert "predict" in " ".join(complete("salsa pre", name))
 
     @pytest.mark.parametrize("name", ["t.csv", "t.tsv", "t.csv.gz", "t.parquet", "t.feather"])
-    def test_columns(self, folder, name):
+    def test_columns_of_all_formats_are_completed(self, folder, name):
         table = make_table().rename(columns={"a": "yes"})
         if name.endswith((".parquet", ".feather")):
             getattr(table, f"to_{name[2:]}")(name)
@@ -258,10 +258,10 @@ class TestCompletion:
         assert complete(f"salsa fit {name} --target y --drop ") == ["yes", "b", "c", "d", "y"]
         assert complete(f"salsa explain model.salsa {name} --target=y") == ["yes", "y"]
 
-    def test_features(self, folder):
+    def test_features_of_a_model_are_completed(self, folder):
         assert complete("salsa explain model.salsa --effects ") == ["a", "b", "c", "d"]
 
     @pytest.mark.parametrize("words", ["fit absent.csv --target ", "fit - --target ", "fit --target ", "fit tr"])
-    def test_nothing_to_offer(self, folder, words):
-        """Then the shell offers names of files."""
+    def test_unreadable_files_give_no_completions(self, folder, words):
+        """The shell then offers file names."""
         assert complete(f"salsa {words}") == []

@@ -1,4 +1,4 @@
-"""What the columns of a table are taken for, in training and in prediction."""
+"""Tests of tables on the command line: kinds of columns, formats of files, and errors."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ from salsa.cli.tables.reading import read_table
 
 
 class TestColumns:
-    """What the columns of a table are taken for, in training and in prediction."""
+    """Columns become numbers or categories in training and in prediction."""
 
     def fit(self, call, table, *options, name="t.csv"):
         table.to_csv(name, index=False)
@@ -30,16 +30,16 @@ class TestColumns:
         columns = salsa.load("mixed.salsa").columns_
         return dict(zip(columns.names, columns.levels, strict=True))
 
-    def test_numbers_categories_and_truth_values(self, mixed):
+    def test_text_becomes_categories_and_booleans_numbers(self, mixed):
         assert self.levels() == {"a": None, "colour": ("blue", "green", "red"), "code": (10, 20, 30), "flag": None}
 
-    def test_the_model_is_that_of_a_data_frame(self, mixed):
+    def test_the_model_equals_a_fit_in_python(self, mixed):
         table = make_mixed()
         X = table.drop(columns="y").astype({"code": "category", "flag": float})
         expected = SalsaRegressor(order=2, alpha=0.1, relevance="equal", random_state=0).fit(X, table["y"])
         np.testing.assert_allclose(salsa.load("mixed.salsa").predict(X), expected.predict(X))
 
-    def test_real_command(self, mixed):
+    def test_the_real_command_fits_and_predicts_mixed_columns(self, mixed):
         fitted = shell("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--category", "flag")
         assert (fitted.returncode, fitted.stderr) == (0, b"")
         assert re.search(rb"features +4, 4 used; 3 categories\nmissing +1.88 % of", fitted.stdout)
@@ -47,23 +47,23 @@ class TestColumns:
         assert (predicted.returncode, predicted.stderr) == (0, b"")
         assert pd.read_csv(io.BytesIO(predicted.stdout)).shape == (80, 3)
 
-    def test_summary(self, call, mixed):
+    def test_json_names_categories_and_the_missing_share(self, call, mixed):
         summary = json.loads(call("fit", "mixed.csv", *FIT_MIXED, "--category", "code", "--json")[1])
         assert summary["categorical"] == ["colour", "code"]
         assert summary["missing"] == (1 + 2 + 3) / 320
         plain = json.loads(call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "1", "--json")[1])
         assert (plain["categorical"], plain["missing"]) == ([], 0.0)
 
-    def test_codes_with_zeros_in_front_are_noted(self, call, folder):
+    def test_columns_with_leading_zeros_get_a_note(self, call, folder):
         codes = [f"{i:02}" for i in range(80)]
         table = make_mixed().assign(zip=codes, area=["01", "x"] * 40, none=None, price=[f"0.{code}" for code in codes])
-        note = "column 'zip' has zeros in front, like a code: --category 'zip' if it is one"
+        note = "column 'zip' has leading zeros, like a code; if it is a code, take it as categories: --category 'zip'"
         out = self.fit(call, table)[1]
         assert re.findall("note +(column.*)", out) == ["column 'none' has no values and is ignored", note]
         assert note not in self.fit(call, table, "--category", "zip")[1]
         assert note not in call("fit", "-", *FIT_MIXED, stdin=Path("t.csv").read_bytes())[1]
 
-    def test_codes_are_categories_as_they_are_written(self, call, folder):
+    def test_codes_taken_as_categories_keep_leading_zeros(self, call, folder):
         codes = ["007", "01", "1"] * 26 + ["01", "1"]
         assert self.fit(call, make_mixed().assign(zip=codes), "--category", "zip", "--category", "code")[0] == 0
         assert self.levels()["zip"] == ("007", "01", "1")
@@ -72,7 +72,7 @@ class TestColumns:
         X = make_mixed().assign(zip=codes).drop(columns="y").astype({"code": "category", "flag": float})
         np.testing.assert_allclose(predicted, salsa.load("mixed.salsa").predict(X))
 
-    def test_all_doubtful_columns_are_named_at_once(self, refused):
+    def test_one_error_names_all_doubtful_columns(self, refused):
         dates = [f"2026-01-{i + 1:02}" for i in range(20)] * 4
         table = make_mixed().assign(id=[f"n{i}" for i in range(80)], when=dates, area=[f"{i} m2" for i in range(80)])
         table.to_csv("t.csv", index=False)
@@ -80,15 +80,15 @@ class TestColumns:
         assert "column 'id' has 80 different texts" in message
         assert message.endswith("(also look at 'when', 'area')\n")
 
-    def test_several_columns_in_one_option(self, refused):
+    def test_several_columns_in_one_option_give_an_error(self, refused):
         message = refused("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--drop", "a,b")
         assert "no column 'a,b' (give the option once for each column)" in message
 
-    def test_semicolons_and_commas(self, refused):
+    def test_semicolons_between_columns_give_an_error_with_advice(self, refused):
         Path("s.csv").write_text("a;y\n1,5;2,5\n")
         assert "sep=';'" in refused("fit", "s.csv", "--target", "y", "--out", "m.salsa")
 
-    def test_columns_without_values_are_ignored(self, call, folder):
+    def test_empty_columns_are_ignored_with_a_note(self, call, folder):
         table = make_mixed().assign(void="", other="NA")
         code, out, err = self.fit(call, table, "--category", "other")
         assert (code, err) == (0, "")
@@ -97,18 +97,18 @@ class TestColumns:
         assert call("predict", "mixed.salsa", "t.csv")[0] == 0
 
     @pytest.mark.parametrize("wrong", ["abc", "12,5", "?", "inf"])
-    def test_text_among_numbers_is_a_mistake(self, refused, call, wrong):
+    def test_text_among_90_percent_numbers_gives_an_error(self, refused, call, wrong):
         table = make_table().astype({"b": object})
         table.loc[[6, 9], "b"] = None
         table.loc[[7, 11, 13, 14, 15], "b"] = [wrong, "x", "x", "x", "x"]  # 53 of 58 are numbers
         table.to_csv("t.csv", index=False)
-        message = f"t.csv: column 'b' has {wrong!r} in row 8, but 53 of its 58 values are numbers (from 90 % on that"
+        message = f"t.csv: column 'b' has {wrong!r} in row 8, but 53 of its 58 values are numbers (with 90 % n"
         assert message in (line := refused("fit", "t.csv", *FIT_MIXED))
         assert line.endswith("--category 'b'\n")
         assert call("fit", "t.csv", *FIT_MIXED, "--category", "b")[0] == 0
         assert wrong in self.levels()["b"]
 
-    def test_less_than_nine_tenths_of_numbers_are_a_category(self, call, folder):
+    def test_text_among_less_than_90_percent_numbers_makes_a_category(self, call, folder):
         table = make_table().astype({"b": object}).assign(b=[1, 2, 3, 4, 5, "x"] * 10)
         assert self.fit(call, table)[0] == 0
         assert self.levels()["b"] == ("1", "2", "3", "4", "5", "x")
@@ -124,7 +124,7 @@ class TestColumns:
             ["12:30", "8:05:01.5"],
         ],
     )
-    def test_dates(self, refused, dates):
+    def test_dates_give_an_error(self, refused, dates):
         make_table().assign(when=[*dates, ""] * 20).to_csv("t.csv", index=False)
         line = refused("fit", "t.csv", *FIT_MIXED)
         assert "t.csv: column 'when' holds dates, times or durations; turn them into numbers" in line
@@ -133,11 +133,11 @@ class TestColumns:
     @pytest.mark.parametrize(
         "texts", [["10-19", "20-29"], ["1/2", "3/4"], ["2019-20", "2020-21"], ["2026-01-31", "no"]]
     )
-    def test_what_only_looks_like_dates(self, call, folder, texts):
+    def test_ranges_and_fractions_are_not_taken_for_dates(self, call, folder, texts):
         assert self.fit(call, make_table().assign(range=texts * 30))[0] == 0
         assert self.levels()["range"] == tuple(texts)
 
-    def test_identifiers(self, refused, call):
+    def test_identifiers_give_an_error(self, refused, call):
         names = [f"name {i % 31}" for i in range(60)]
         make_table().assign(id=names).to_csv("t.csv", index=False)
         message = "t.csv: column 'id' has 31 different texts in 60 rows, like names or identifiers; --drop 'id'"
@@ -147,12 +147,12 @@ class TestColumns:
         assert self.fit(call, make_table().assign(id=[f"name {i % 30}" for i in range(60)]))[0] == 0
         assert self.fit(call, make_table(50).assign(id=[f"name {i}" for i in range(50)]))[0] == 0
 
-    def test_braces_in_names_and_values(self, refused):
+    def test_braces_in_names_and_values_appear_in_messages(self, refused):
         make_table().assign(**{"{x}": ["{y}", *range(59)]}).to_csv("t.csv", index=False)
         assert "column '{x}' has '{y}' in row 1" in refused("fit", "t.csv", *FIT_MIXED)
 
-    def test_categories_are_the_same_in_every_chunk(self, call, mixed, monkeypatch):
-        """A text category that looks like numbers in some chunks, numbers that look like text in others."""
+    def test_categories_do_not_depend_on_chunks(self, call, mixed, monkeypatch):
+        """A text category looks like numbers in some chunks, a numeric category like text in others."""
         table = make_mixed().assign(size=(["1", "2", "L"] * 27)[:80])
         assert self.fit(call, table, "--category", "code")[0] == 0
         new = table.sort_values(["size", "code"]).astype({"code": object})
@@ -167,7 +167,7 @@ class TestColumns:
         values = pd.read_csv(io.StringIO(whole[1]))
         np.testing.assert_allclose(values["prediction"], salsa.load("mixed.salsa").predict(X))
 
-    def test_unseen_categories_are_told_once(self, call, mixed, monkeypatch):
+    def test_unseen_categories_are_counted_in_one_line(self, call, mixed, monkeypatch):
         new = make_mixed(25, seed=1).assign(y=np.nan)
         gone = new.copy()
         new.loc[[3, 20], "colour"], gone.loc[[3, 20], "colour"] = ["mauve", "pink"], None
@@ -180,11 +180,11 @@ class TestColumns:
         counts = "column 'colour': 2 rows, such as 'mauve'; column 'code': 1 row, such as '40'"
         assert err == f"salsa: new.csv has values not seen in training, which count as missing: {counts}\n"
 
-    def test_text_in_a_column_of_truth_values(self, refused, mixed):
+    def test_text_in_a_column_of_booleans_gives_an_error(self, refused, mixed):
         pd.read_csv("mixed.csv", dtype=str).assign(flag=["True", "", "maybe", "False"] * 20).to_csv("new.csv")
         assert "column 'flag' has 'maybe' in row 3, which" in refused("predict", "mixed.salsa", "new.csv")
 
-    def test_categories_without_names(self, call, folder):
+    def test_categories_of_models_without_names_are_found_by_position(self, call, folder):
         table = make_mixed()
         X = table.drop(columns="y").astype({"flag": float}).to_numpy(dtype=object)
         model = SalsaRegressor(order=1, alpha=0.1, categorical_features=[2]).fit(X, table["y"])
@@ -201,12 +201,12 @@ def test_numbers_of_a_csv_are_read_exactly(tmp_path):
     assert (read_table(str(tmp_path / "t.csv"))["x"] == values).all()
 
 
-class TestNoTables:
-    """What begins like something else is called by its name, whatever its own name says."""
+class TestFilesThatAreNoTables:
+    """Files of other kinds are recognised by their first bytes, whatever their names."""
 
     @pytest.fixture(params=["t", "t.csv", "t.tsv", "t.parquet", "t.csv.gz", "-"])
     def told(self, request, refused):
-        """Read these bytes as a table; what is said of them."""
+        """Give a function that reads bytes as a table and returns the error message."""
 
         def read(content):
             name = request.param
@@ -219,7 +219,7 @@ class TestNoTables:
 
         return read
 
-    def test_kinds(self, told, folder):
+    def test_other_kinds_of_files_are_named(self, told, folder):
         zipped, workbook = io.BytesIO(), io.BytesIO()
         for file, name in ((zipped, "t.csv"), (workbook, "[Content_Types].xml")):
             with zipfile.ZipFile(file, "w") as archive:
@@ -236,7 +236,7 @@ class TestNoTables:
         assert told("a,b\n1,2\n".encode("utf-16")) == "is text in UTF-16: save it in UTF-8\n"
         assert told(b"SQLite format 3\x00") == "is neither text nor a table of a known kind\n"
 
-    def test_names(self, refused, folder):
+    def test_contents_are_judged_before_names(self, refused, folder):
         Path("m.salsa").write_bytes(Path("model.salsa").read_bytes())
         Path("page.html").write_text("<html>")
         make_table().to_parquet("t.parquet")
@@ -245,7 +245,7 @@ class TestNoTables:
         assert refused("predict", "m.salsa", "page.html") == "salsa: page.html is a web page, not a table\n"
         assert refused("fit", "t.csv", *FIT_MIXED) == "salsa: t.csv is a Parquet file: rename it to end in .parquet\n"
 
-    def test_names_of_columns_are_no_signs(self, call, folder):
+    def test_column_names_like_file_signatures_are_accepted(self, call, folder):
         table = make_table().rename(columns={"a": "PAR1", "b": "PK"})
         for name in ("PAR1", "PK"):
             table[[name, "c", "y"]].to_csv("t.csv", index=False)
@@ -254,7 +254,7 @@ class TestNoTables:
 
 class TestArrow:
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_the_same_as_csv(self, call, mixed, suffix, monkeypatch):
+    def test_predictions_from_arrow_files_equal_csv(self, call, mixed, suffix, monkeypatch):
         write = getattr(pd.DataFrame, f"to_{suffix}")
         table = make_mixed().astype({"code": "Int64", "flag": "boolean"})
         write(table, f"t.{suffix}")
@@ -264,8 +264,8 @@ class TestArrow:
         assert call("fit", f"t.{suffix}", *FIT_MIXED, "--category", "code")[0] == 0
         assert call("predict", "mixed.salsa", f"t.{suffix}") == expected
 
-    def test_types_count(self, call, folder):
-        """Text of digits and categories of numbers stay categories (Parquet keeps only those of text)."""
+    def test_categories_declared_by_feather_are_kept(self, call, folder):
+        """Text of digits and categories of numbers stay categories (Parquet keeps only categories of text)."""
         table = make_mixed().assign(code=lambda t: t["code"].astype("category"), size=["1", "2"] * 40)
         table.to_feather("t.feather")
         code, _, err = call("fit", "t.feather", *FIT_MIXED)
@@ -276,7 +276,7 @@ class TestArrow:
         table.to_csv("t.csv", index=False)
         assert call("predict", "mixed.salsa", "t.csv") == call("predict", "mixed.salsa", "t.feather")
 
-    def test_an_index_is_no_column(self, call, folder):
+    def test_the_index_of_a_parquet_file_is_no_feature(self, call, folder):
         make_mixed().set_index(np.arange(80)[::-1]).to_parquet("t.parquet")
         assert call("fit", "t.parquet", *FIT_MIXED)[0] == 0
         assert salsa.load("mixed.salsa").columns_.names == ("a", "colour", "code", "flag")
@@ -289,24 +289,24 @@ class TestArrow:
             ([b"x"] * 60, "column 'b' holds neither numbers nor text; --drop 'b'"),
         ],
     )
-    def test_other_types(self, refused, values, message):
+    def test_dates_lists_and_bytes_give_an_error(self, refused, values, message):
         make_table().assign(b=values).to_parquet("t.parquet")
         assert message in refused("fit", "t.parquet", *FIT_MIXED)
         assert message in refused("fit", "t.parquet", *FIT_MIXED, "--category", "b")
         assert message.split(";")[0] in refused("predict", "model.salsa", "t.parquet")
 
-    def test_dates_are_no_target(self, refused):
+    def test_a_target_of_dates_gives_an_error(self, refused):
         make_table().assign(y=pd.date_range("2026-01-01", periods=60)).to_parquet("t.parquet")
         assert "column 'y' holds dates" in refused("fit", "t.parquet", *FIT_MIXED)
 
     @pytest.mark.parametrize("kind", ["category", "str"])
-    def test_text_is_no_target(self, refused, kind):
+    def test_a_target_of_text_gives_an_error(self, refused, kind):
         make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
         message = "column 'y' has 'x' in row 2, which is not a finite number; only numbers can be predicted"
         assert message in refused("fit", "t.parquet", *FIT_MIXED)
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_damaged(self, refused, suffix):
+    def test_damaged_arrow_files_give_an_error(self, refused, suffix):
         for content in (b"", b"text", b"PAR1" + bytes(40) + b"PAR1"):
             Path(f"t.{suffix}").write_bytes(content)
             assert re.search(
@@ -314,15 +314,15 @@ class TestArrow:
             )
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_no_rows(self, refused, suffix):
+    def test_arrow_files_without_rows_give_an_error(self, refused, suffix):
         getattr(make_table()[:0], f"to_{suffix}")(f"t.{suffix}")
         assert f"t.{suffix} has " in refused("fit", f"t.{suffix}", *FIT_MIXED)
         assert f"t.{suffix} has no rows" in refused("predict", "model.salsa", f"t.{suffix}")
 
-    def test_without_pyarrow(self, refused, monkeypatch):
+    def test_reading_parquet_without_pyarrow_names_the_package_to_install(self, refused, monkeypatch):
         make_table().to_parquet("t.parquet")
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         assert "need pyarrow: pip install pyarrow" in refused("fit", "t.parquet", *FIT_MIXED)
 
-    def test_absent(self, refused):
+    def test_a_missing_file_gives_an_error(self, refused):
         assert refused("fit", "absent.parquet", *FIT_MIXED).startswith("salsa: absent.parquet: ")

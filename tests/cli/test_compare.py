@@ -1,4 +1,4 @@
-"""salsa compare: the numbers of ``salsa.baselines.compare``, as a table, as JSON and as a picture."""
+"""Tests of salsa compare: the numbers of ``salsa.baselines.compare`` as a table, as JSON and as a picture."""
 
 import json
 import os
@@ -27,13 +27,13 @@ OFFERED = [*(name for name in RIVALS if name != "salsa"), "all", "paper"]
 
 @pytest.fixture
 def never_runs(monkeypatch):
-    """What is refused must be refused before any method runs."""
+    """Make the test fail if any method runs."""
     monkeypatch.setattr(leaderboard, "run_all", None)
 
 
 @pytest.fixture
 def broken(monkeypatch):
-    """LAR and LASSO cannot be made."""
+    """Make LAR and LASSO raise an error."""
     make = cross_validation.make_baseline
 
     def make_baseline(name):
@@ -50,7 +50,7 @@ def read_frame(text):
 
 class TestNumbers:
     @pytest.mark.parametrize("options", [[], ["--limit", "60", "--jobs", "2"]])
-    def test_json_is_what_python_says(self, call, folder, options):
+    def test_json_equals_the_comparison_in_python(self, call, folder, options):
         code, out, err = call("compare", "train.csv", *QUICK, "--cv", "4", "--seed", "3", "--json", *options)
         assert (code, err) == (0, "")
         train = pd.read_csv("train.csv")
@@ -59,7 +59,7 @@ class TestNumbers:
         kept = ["method", *NUMBERS, "status"]
         pd.testing.assert_frame_equal(read_frame(out)[kept], expected.frame[kept], rtol=1e-12)
 
-    def test_table(self, call, folder):
+    def test_printed_table_equals_json_within_80_letters(self, call, folder):
         code, out, err = call("compare", "train.csv", *QUICK)
         frame = read_frame(call("compare", "train.csv", *QUICK, "--json")[1])
         assert (code, err) == (0, "")
@@ -68,7 +68,7 @@ class TestNumbers:
         assert printed == [(r.method, f"{r.mse:.4g}", f"{r.mse_se:.2g}", f"{r.r2:.4f}") for r in frame.itertuples()]
         assert max(map(len, out.splitlines())) <= 80
 
-    def test_columns_by_their_roles(self, call, folder):
+    def test_dropped_empty_and_category_columns_are_respected(self, call, folder):
         make_mixed().assign(empty=None).to_csv("t.csv", index=False)
         arguments = ["t.csv", "--target", "y", "--methods", "salsa", "--drop", "a", "--category", "code", "--json"]
         code, out, err = call("compare", *arguments)
@@ -78,7 +78,7 @@ class TestNumbers:
         expected = compare(X, make_mixed()["y"], ["salsa"])
         assert read_frame(out)["mse"][0] == pytest.approx(expected.frame["mse"][0])
 
-    def test_standard_input(self, call, folder):
+    def test_standard_input_equals_a_file(self, call, folder):
         from_pipe = call("compare", "-", *QUICK, "--json", stdin=Path("train.csv").read_bytes())
         assert read_frame(from_pipe[1])["mse"].equals(
             read_frame(call("compare", "train.csv", *QUICK, "--json")[1])["mse"]
@@ -86,35 +86,35 @@ class TestNumbers:
 
 
 class TestMethods:
-    def test_a_few_if_left_out(self, call, folder, monkeypatch):
+    def test_fast_methods_run_by_default(self, call, folder, monkeypatch):
         monkeypatch.setattr(leaderboard, "FAST", ("lasso",))
         assert read_frame(call("compare", "train.csv", "--target", "y", "--json")[1])["method"].tolist() == ["lasso"]
 
-    def test_words_for_many(self):
+    def test_all_and_paper_stand_for_several_methods(self):
         assert _chosen("all") == [*BASELINES, "salsa", "salsa-paper"]
         assert _chosen("paper") == [name for name in RIVALS if RIVALS[name].in_paper]
         assert len(_chosen("PAPER")) == 22
         assert _chosen("salsa, Ridge,paper")[:3] == ["salsa", "ridge", "krr"]
 
-    def test_text_and_missing_values(self, call, folder):
+    def test_methods_accept_text_and_missing_values(self, call, folder):
         make_mixed().to_csv("mixed.csv", index=False)
         code, out, err = call("compare", "mixed.csv", "--target", "y", "--methods", "ridge,salsa", "--cv", "3")
         assert (code, err) == (0, "")
         assert all(re.search(rf"^{name} +[01]\.\d+", out, re.MULTILINE) for name in ("salsa", "ridge"))
 
-    def test_one_that_fails_does_not_stop_the_others(self, call, folder, broken):
+    def test_a_failed_method_does_not_stop_other_methods(self, call, folder, broken):
         make_mixed().to_csv("mixed.csv", index=False)
         code, out, err = call("compare", "mixed.csv", "--target", "y", "--methods", "lar,ridge", "--cv", "3")
         assert (code, err) == (0, "")
         assert re.search(r"^ridge +[01]\.\d+", out, re.MULTILINE)
         assert re.search(r"^\nlar  failed: RuntimeError: out of order", out, re.MULTILINE)
 
-    def test_none_that_finishes(self, refused, folder, broken):
+    def test_an_error_is_given_if_no_method_finishes(self, refused, folder, broken):
         make_mixed().to_csv("mixed.csv", index=False)
         message = refused("compare", "mixed.csv", *QUICK, "--json")
         assert message.startswith("salsa: no method finished: lar failed: RuntimeError: out of order")
 
-    def test_a_limit_ends_what_is_slow(self, call, folder):
+    def test_a_time_limit_stops_slow_methods(self, call, folder):
         make_table(800, 12).to_csv("large.csv", index=False)
         begin = time.perf_counter()
         code, out, _ = call("compare", "large.csv", "--target", "y", "--methods", "lar,cosso", "--limit", "1.5")
@@ -122,7 +122,7 @@ class TestMethods:
         assert out.endswith("\ncosso  timed out\n")
         assert time.perf_counter() - begin < 30
 
-    def test_what_methods_print_is_no_result(self, call, folder, monkeypatch):
+    def test_output_of_methods_goes_to_standard_error(self, call, folder, monkeypatch):
         class Loud(type(RIVALS["ridge"].make())):
             def fit(self, X, y):
                 print("epoch 1")
@@ -136,7 +136,7 @@ class TestMethods:
 
 class TestPlot:
     @pytest.mark.parametrize(("name", "sign"), [("c.png", b"\x89PNG"), ("c.SVG", b"<?xml"), ("c.pdf", b"%PDF")])
-    def test_pictures(self, call, folder, name, sign):
+    def test_picture_has_the_format_of_its_name(self, call, folder, name, sign):
         code, out, err = call("compare", "train.csv", *QUICK, "--plot", name)
         assert (code, err) == (0, "")
         assert f"plot      {name}\n" in out
@@ -151,15 +151,15 @@ class TestPlot:
             ("folder.png", "is not a file"),
         ],
     )
-    def test_checked_before_the_work(self, refused, never_runs, name, message):
+    def test_picture_paths_are_checked_before_methods_run(self, refused, never_runs, name, message):
         Path("folder.png").mkdir()
         assert message in refused("compare", "train.csv", *QUICK, "--plot", name)
 
-    def test_an_input_is_not_overwritten(self, refused, never_runs):
+    def test_the_input_is_not_overwritten(self, refused, never_runs):
         Path("t.png").write_text("a,y\n1,2\n", encoding="utf-8")
         assert "it is also an input" in refused("compare", "t.png", *QUICK, "--plot", "t.png")
 
-    def test_without_matplotlib(self, refused, never_runs, monkeypatch):
+    def test_plot_without_matplotlib_names_the_package_to_install(self, refused, never_runs, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib", None)
         assert "--plot needs matplotlib: pip install" in refused("compare", "train.csv", *QUICK, "--plot", "c.png")
 
@@ -180,21 +180,21 @@ class TestErrors:
             ("--target y --jobs 0", "Invalid value for '--jobs'"),
         ],
     )
-    def test_one_line(self, refused, never_runs, options, message):
+    def test_invalid_options_give_an_error_before_methods_run(self, refused, never_runs, options, message):
         assert message in refused("compare", "train.csv", *options.split())
 
-    def test_unknown_methods_are_told_of_before_a_table_is_read(self, refused, folder):
+    def test_unknown_methods_give_an_error_before_a_table_is_read(self, refused, folder):
         Path("empty.csv").touch()
         assert "there is no method 'magic'" in refused("compare", "empty.csv", "--target", "y", "--methods", "magic")
 
-    def test_missing_packages_are_told_of_before_the_first_fit(self, call, folder, monkeypatch):
+    def test_missing_packages_are_named_on_standard_error(self, call, folder, monkeypatch):
         monkeypatch.setitem(RIVALS, "lightgbm", replace(RIVALS["lightgbm"], package="no-such-package"))
         err = call("compare", "train.csv", "--target", "y", "--methods", "ridge,lgbm", "--cv", "2")[2]
         assert err.startswith("salsa: lightgbm needs the package no-such-package, which is not installed: pip install")
 
 
 class TestShell:
-    def test_progress_is_for_terminals(self, folder):
+    def test_progress_is_shown_on_terminals_only(self, folder):
         quiet = shell("compare", "train.csv", *QUICK, "--json")
         assert (quiet.returncode, quiet.stderr) == (0, b"")
         out, seen = on_terminal("compare", "train.csv", *QUICK, "--json")
@@ -203,7 +203,7 @@ class TestShell:
         assert re.search(r"\[salsa\] lar: mse \S+ \+- \S+ \(1 of 2, \S+ s\)", seen)
 
     @pytest.mark.parametrize("options", [[], ["--limit", "60", "--jobs", "2"]])
-    def test_interrupted(self, folder, options):
+    def test_an_interrupt_leaves_no_files_and_no_processes(self, folder, options):
         before = contents(folder)
         table = make_table(1500, 12).to_csv(index=False).encode()
         process = interruptible("compare", "-", "--target", "y", "--methods", "cosso,gbrt", "--plot", "c.png", *options)
@@ -219,17 +219,17 @@ class TestShell:
         assert contents(folder) == before
         assert not any(map(is_running, children))
 
-    def test_help(self, call):
+    def test_help_has_an_example_and_no_python_types(self, call):
         code, out, err = call("compare", "--help")
         assert (code, err) == (0, "")
         assert "Example: salsa compare" in out
         assert not re.search(r"<|{|BOOL", out)
 
-    def test_names_are_completed(self, folder):
+    def test_methods_and_columns_are_completed(self, folder):
         assert complete("salsa compare train.csv --methods salsa,") == [f"salsa,{name}" for name in OFFERED]
         assert complete("salsa compare train.csv --target ") == list("abcdy")
 
-    def test_it_is_a_command(self):
+    def test_compare_is_a_registered_command(self):
         assert "compare" in {command.callback.__name__ for command in cli.app.registered_commands}
 
 
@@ -245,7 +245,7 @@ def is_running(pid):
     return False
 
 
-def test_the_page_on_rivals_has_all_of_them():
+def test_the_page_on_rivals_lists_all_rivals():
     page = (Path(__file__).parents[2] / "docs" / "rivals.md").read_text(encoding="utf-8")
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
     assert [row[:4] for row in rows] == [[f"`{r.name}`", r.title, r.in_paper, r.package] for r in RIVALS.values()]

@@ -1,4 +1,4 @@
-"""salsa fit on files that are large beside the memory: the same model, the same words, chunk by chunk."""
+"""Tests of salsa fit in chunks, for files large relative to memory: models and messages equal those of whole files."""
 
 import gzip
 import json
@@ -26,14 +26,14 @@ ROLES = ["--weights", "w", "--category", "code", "--category", "k", "--drop", "i
 
 
 def make_mixed_rows(n=700):
-    """Columns that look like something else in some chunks, missing values, weights of zero."""
+    """Return columns whose type looks different in some chunks, missing values, and weights of zero."""
     rng, row = np.random.default_rng(0), np.arange(n)
     table = pd.DataFrame({"a": rng.uniform(-1, 1, n), "colour": rng.choice(["red", "green", "blue"], n)})
     table = table.assign(
         code=rng.choice([10.0, 20.0, 30.0], n),
         flag=(rng.random(n) < 0.5).astype(object),
         size=np.where(row < 400, rng.choice(["1", "02"], n), rng.choice(["1", "L"], n)),  # numbers in early chunks
-        answer=np.where(row < 400, "True", rng.choice(["0", "1"], n)),  # truth values, then numbers
+        answer=np.where(row < 400, "True", rng.choice(["0", "1"], n)),  # booleans, then numbers
         k=rng.integers(0, 5, n),
         count=rng.integers(0, 9, n),
         wide=rng.integers(10**17, 10**18, n).astype(str),  # integers, and fractions at the end
@@ -56,7 +56,7 @@ def mixed_rows():
 
 @pytest.fixture
 def chunked(monkeypatch):
-    """From now on every file is large, and read in chunks of so many values."""
+    """Give a function after whose call every file is large and is read in chunks of so many values."""
 
     def set_up(values=1000):
         monkeypatch.setattr(large, "COPIES", 10**15)
@@ -68,7 +68,7 @@ def chunked(monkeypatch):
 
 @pytest.fixture
 def both_ways(call, folder, chunked):
-    """Fit to a file whole and in chunks; what is printed as JSON, and the models, each twice."""
+    """Give a function that fits a file whole and in chunks, and returns both JSON summaries and both models."""
 
     def run(name, *options, values=1000):
         told, models = [], []
@@ -84,23 +84,23 @@ def both_ways(call, folder, chunked):
 
 
 def check_same(told, models):
-    """But for the time that it took."""
+    """Assert that both summaries and both models are equal, except for times."""
     for summary in told:
         assert all(row.pop("seconds") > 0 for row in summary["orders"])
     assert told[0] == told[1]
     (header, arrays), (other_header, others) = models
-    assert header.pop("search").keys() == other_header.pop("search").keys()  # told as well, but for the seconds
+    assert header.pop("search").keys() == other_header.pop("search").keys()  # values are in the summary
     assert header == other_header
     assert arrays.keys() == others.keys()
     for name, array in arrays.items():
         np.testing.assert_array_equal(array, others[name])
 
 
-class TestTheSameModel:
-    """As of the file read whole, to the last bit."""
+class TestModelsInChunks:
+    """A model fitted in chunks is bit-identical to the model of the file read whole."""
 
     @pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz"])
-    def test_mixed_columns(self, both_ways, mixed_rows, name):
+    def test_mixed_columns_of_csv_give_identical_models(self, both_ways, mixed_rows, name):
         mixed_rows.to_csv(name, index=False, sep="\t" if ".tsv" in name else ",")
         told, models = both_ways(name, *ROLES)
         check_same(told, models)
@@ -113,8 +113,8 @@ class TestTheSameModel:
 
     @pytest.mark.parametrize("group", [23, 100_000])
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_types_of_files(self, both_ways, mixed_rows, suffix, group):
-        """Dictionaries, ordered ones, dictionaries of numbers, truth values; groups within chunks, and over them."""
+    def test_typed_columns_of_arrow_files_give_identical_models(self, both_ways, mixed_rows, suffix, group):
+        """The file has ordered and unordered dictionaries; its row groups are smaller or larger than chunks."""
         table = mixed_rows.astype({"colour": "category", "flag": "boolean", "count": "Int64", "wide": float})
         steps = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
         grade = pd.Series(np.where(np.arange(len(table)) < 300, "high", "low"), dtype=steps)
@@ -127,18 +127,18 @@ class TestTheSameModel:
         check_same(told, models)
         assert told[1]["rows"] == len(table)
 
-    def test_few_rows(self, both_ways):
+    def test_sixty_rows_give_identical_models(self, both_ways):
         make_table().to_csv("t.csv", index=False)
         check_same(*both_ways("t.csv", "--rank", "100", values=40))
 
-    def test_some_empty_chunks(self, both_ways):
+    def test_chunks_without_values_give_identical_models(self, both_ways):
         table = make_table(600).assign(c=np.nan, word=None).astype({"word": object})
         table.loc[590:, "c"], table.loc[300:310, "word"] = 0.5, "x"
         table.to_csv("t.csv", index=False)
         check_same(*both_ways("t.csv", values=300))
 
-    def test_real_options(self, call, folder):
-        """Nothing but the option makes it large."""
+    def test_a_small_memory_option_gives_an_identical_model(self, call, folder):
+        """Only the option --memory makes the file large."""
         make_table(40_000).to_parquet("t.parquet")
         assert not is_large("t.parquet", 50_000_000)
         assert is_large("t.parquet", 6_000_000)
@@ -173,9 +173,9 @@ WRONG = {
 }
 
 
-class TestTheSameWords:
+class TestMessagesInChunks:
     @pytest.mark.parametrize("case", WRONG)
-    def test_wrong_tables(self, refused, chunked, case):
+    def test_invalid_tables_give_equal_messages(self, refused, chunked, case):
         text, options = WRONG[case]
         Path("t.csv").write_text(text)
         whole = refused("fit", "t.csv", *FIT, *options)
@@ -189,7 +189,7 @@ class TestTheSameWords:
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
     @pytest.mark.parametrize("kind", ["dates", "lists", "text target", "missing target"])
-    def test_files_with_types(self, refused, chunked, suffix, kind):
+    def test_invalid_arrow_files_give_equal_messages(self, refused, chunked, suffix, kind):
         table = make_table(90)
         if kind == "dates":
             table["b"] = [pd.Timestamp("2026-01-01") if i > 70 else None for i in range(90)]
@@ -204,7 +204,7 @@ class TestTheSameWords:
         chunked(values=30)
         assert refused("fit", f"t.{suffix}", *FIT) == whole
 
-    def test_more_texts_than_are_remembered(self, refused, chunked, call, monkeypatch):
+    def test_too_many_distinct_texts_count_as_identifiers(self, refused, chunked, call, monkeypatch):
         who = [f"n{i % 60}" for i in range(400)]
         make_table(400).assign(who=who).to_csv("t.csv", index=False)
         chunked(values=300)
@@ -215,7 +215,7 @@ class TestTheSameWords:
         assert message in refused("fit", "t.csv", *FIT)
         assert call("fit", "t.csv", *FIT, "--category", "who")[0] == 0
 
-    def test_damaged_files(self, refused, chunked):
+    def test_damaged_and_missing_files_give_an_error(self, refused, chunked):
         chunked()
         Path("t.csv.gz").write_bytes(gzip.compress(make_table(3000).to_csv(index=False).encode())[:-1000])
         assert "t.csv.gz cannot be read: " in refused("fit", "t.csv.gz", *FIT)
@@ -226,53 +226,53 @@ class TestTheSameWords:
             assert refused("fit", name, *FIT) == f"salsa: {name}: No such file or directory\n"
 
 
-class TestWhatIsLarge:
-    """Four times the table as numbers is more than the limit."""
+class TestIsLarge:
+    """A table is large if four times its size as numbers exceeds the limit."""
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
-    def test_files_that_tell_their_rows(self, folder, suffix):
+    def test_arrow_files_take_8_bytes_per_value(self, folder, suffix):
         getattr(make_table(100).assign(word="x"), f"to_{suffix}")(f"t.{suffix}")
         need = 4 * 8 * 100 * 6
         assert (is_large(f"t.{suffix}", need - 1), is_large(f"t.{suffix}", need)) == (True, False)
 
     @pytest.mark.parametrize(("name", "times"), [("t.csv", 4), ("t.tsv", 4), ("t.csv.gz", 16), ("t", 4)])
-    def test_text(self, folder, name, times):
+    def test_text_files_take_their_size_and_gzip_four_times(self, folder, name, times):
         make_table(100).to_csv(name)
         need = times * Path(name).stat().st_size
         assert (is_large(name, need - 1), is_large(name, need)) == (True, False)
 
-    def test_a_pipe_is_read_once(self, call, folder, chunked):
+    def test_a_pipe_is_never_large(self, call, folder, chunked):
         chunked()
         assert not is_large("-", 0)
         assert call("fit", "-", *FIT, stdin=Path("train.csv").read_bytes())[0] == 0
 
     @pytest.mark.parametrize("size", ["much", "4", "4 apples", "-1GB"])
-    def test_wrong_sizes(self, refused, size):
+    def test_invalid_sizes_give_an_error(self, refused, size):
         assert refused("fit", "train.csv", *FIT, "--memory", size).startswith(f"salsa: --memory {size}: give a size")
 
     @pytest.mark.parametrize("name", ["train.csv", "-"])
-    def test_too_little_memory_for_the_fit(self, refused, name):
+    def test_too_little_memory_gives_an_error_with_the_limit(self, refused, name):
         stdin = Path("train.csv").read_bytes() if name == "-" else None
         assert "the limit is 1 kB" in refused("fit", name, *FIT, "--memory", "1kB", stdin=stdin)
 
 
 class TestTypesOfCsv:
-    """What a column is in the whole file, from what pandas takes it for in each chunk."""
+    """The type of a column in the whole CSV file follows from its types in the chunks."""
 
     @pytest.mark.parametrize("chunks", [("1", "x"), ("x", ""), ("True", "1"), ("0.5", "True"), ("1", "", "x")])
-    def test_text(self, chunks):
+    def test_text_or_mixed_booleans_make_a_text_column(self, chunks):
         assert self.types(chunks) == CsvTypes(["a"], [])
 
     @pytest.mark.parametrize("chunks", [("1", "2"), ("1", ""), ("1", "2,"), ("True", "False", ""), ("", "")])
-    def test_nothing_to_say(self, chunks):
+    def test_columns_of_one_type_need_no_declaration(self, chunks):
         assert self.types(chunks) == CsvTypes([], [])
 
     @pytest.mark.parametrize("chunks", [("1", "0.5"), ("1.0", "2"), ("0.5,", "1,"), ("inf", "1")])
-    def test_fractions(self, chunks):
+    def test_fractions_make_a_float_column(self, chunks):
         assert self.types(chunks) == CsvTypes([], ["a"])
 
     def types(self, chunks):
-        """A comma begins the next row."""
+        """Return the types of a column given by the text of its chunks, where a comma begins the next row."""
         tables = [pd.DataFrame({"a": chunk.split(",")}).to_csv(index=False) for chunk in chunks]
         return csv_types(map(self.read, tables))
 
@@ -287,7 +287,7 @@ class TestTypesOfCsv:
 
 
 class TestReport:
-    def test_a_sample_of_the_rows(self, call, folder, chunked, monkeypatch):
+    def test_the_report_of_a_large_table_looks_at_some_rows(self, call, folder, chunked, monkeypatch):
         table = make_table(500).assign(word=["u", "v"] * 250)
         table.to_csv("t.csv", index=False)
         chunked(values=300)
@@ -300,15 +300,15 @@ class TestReport:
         assert f"This page was given no new rows: all {shown} are in the training table" in page
         assert "A model of y" in page
 
-    def test_all_rows_where_there_are_few(self, call, folder, chunked):
+    def test_the_report_of_few_rows_looks_at_all(self, call, folder, chunked):
         chunked(values=300)
         code, out, err = call("fit", "train.csv", *FIT, "--report", "r.html")
         assert (code, err) == (0, "")
         assert "looks at" not in out
 
 
-class TestOnTheWay:
-    def test_how_far_it_is(self, call, folder, chunked, monkeypatch):
+class TestProgressAndInterrupts:
+    def test_progress_counts_rows_of_every_pass(self, call, folder, chunked, monkeypatch):
         said = []
 
         @contextmanager
@@ -326,8 +326,8 @@ class TestOnTheWay:
         assert said[-3:] == said[:3]
 
     @pytest.mark.parametrize("chunk", [3, 40, 60])
-    def test_interrupted(self, call, folder, chunked, monkeypatch, chunk):
-        """While it looks at the columns, checks them, and fits: nothing is left."""
+    def test_an_interrupt_in_any_pass_leaves_no_files(self, call, folder, chunked, monkeypatch, chunk):
+        """The interrupts occur while types are found, while rows are checked, and during the fit."""
         make_table(400).to_csv("t.csv", index=False)
         chunked(values=100)
         before, read, count = contents(folder), reading.read_chunks, 0
@@ -347,10 +347,10 @@ class TestOnTheWay:
 
 
 @pytest.mark.skipif(
-    not Path("/proc/self/statm").exists(), reason="the system does not tell the address space like this"
+    not Path("/proc/self/statm").exists(), reason="the system has no /proc/self/statm for the address space"
 )
-def test_more_rows_than_memory(folder):
-    """Under a limit of the address space that reading the table whole exceeds."""
+def test_a_table_larger_than_memory_is_fitted_in_chunks(folder):
+    """The limit of the address space is too small to read the table whole."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.random((20_000, 10)).round(2)).add_prefix("x").assign(kind=rng.choice(list("uvw"), 20_000))
     table["y"] = (np.sin(3 * table["x0"]) + table["x1"] + (table["kind"] == "u")).round(3)

@@ -1,4 +1,4 @@
-"""Functional ANOVA: effects that add up, centred and orthogonal, with the variances and bands of brute force."""
+"""Tests of the functional ANOVA: effects add up and are orthogonal; variances and bands equal a brute-force twin."""
 
 from itertools import combinations
 
@@ -19,7 +19,7 @@ from salsa import SalsaRegressor, _core, explain
 
 
 def coarse(n=40, D=4, seed=0, values=5):
-    """A table of few distinct values, so that the whole grid can be enumerated."""
+    """Return a table with few distinct values per column, whose grid can be enumerated, and a target."""
     rng = np.random.default_rng(seed)
     X = rng.integers(0, values, (n, D)) / 2 + rng.normal(size=D)
     return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, -1] + X.prod(axis=1) / 4 + rng.normal(scale=0.1, size=n)
@@ -74,7 +74,7 @@ MODELS = [equal, paper, product, removed, learned, categories, missing]
 
 @pytest.fixture(scope="module", params=MODELS, ids=lambda make: make.__name__)
 def case(request):
-    """A model, its decomposition, and the brute force of both on the grid of the training marginals."""
+    """Return a model, its decomposition, the training marginals, and the effects by brute force on their grid."""
     model = request.param()
     marginals = [naive.marginal(x) for x in model.expansion_.anchors.T]
     effects = naive.functional_anova(lambda rows: model.expansion_.predict(rows)[:, 0], marginals)
@@ -82,7 +82,7 @@ def case(request):
 
 
 class TestAgainstBruteForce:
-    def test_every_effect(self, case):
+    def test_every_effect_equals_brute_force(self, case):
         model, anova, marginals, effects = case
         for S, expected in effects.items():
             if S:
@@ -90,7 +90,7 @@ class TestAgainstBruteForce:
                 np.testing.assert_allclose(found.ravel(), expected.ravel(), atol=1e-10)
         assert anova.mean == pytest.approx(effects[()].item(), abs=1e-10)
 
-    def test_they_add_up_to_the_prediction(self, case):
+    def test_effects_add_up_to_the_prediction(self, case):
         model, anova, *_ = case
         table = model_table(model)
         prediction = model.predict(table)
@@ -101,7 +101,7 @@ class TestAgainstBruteForce:
         np.testing.assert_allclose(orders.sum(axis=1), prediction, atol=1e-9)
         np.testing.assert_allclose(orders[:, 1], sum(anova.evaluate(table, j) for j in anova.features), atol=1e-9)
 
-    def test_centred_and_orthogonal(self, case):
+    def test_effects_are_centred_and_orthogonal(self, case):
         model, anova, marginals, effects = case
         shape = [len(points) for points, _ in marginals]
         found = {}
@@ -116,7 +116,7 @@ class TestAgainstBruteForce:
             both = naive.mean_over(np.broadcast_to(found[S] * found[T], shape), marginals, range(len(shape)))
             assert abs(both.item()) < 1e-10
 
-    def test_variances(self, case):
+    def test_variances_equal_brute_force(self, case):
         _, anova, marginals, effects = case
         variance = {S: naive.variance_on_grid(effect, marginals) for S, effect in effects.items() if S}
         total, D = sum(variance.values()), len(marginals)
@@ -133,7 +133,7 @@ class TestAgainstBruteForce:
             assert anova.effect(*S, band=False).variance_share == pytest.approx(variance[S] / total, abs=1e-10)
 
     @pytest.mark.parametrize("size", [1, 2])
-    def test_bands(self, case, size):
+    def test_bands_equal_the_posterior_standard_deviation(self, case, size):
         model, anova, marginals, _ = case
         for S in list(combinations(range(model.n_features_in_), size))[:3]:
             effect = anova.effect(*S, points=[values_of(model, j, marginals[j][0]) for j in S])
@@ -141,13 +141,13 @@ class TestAgainstBruteForce:
 
 
 def values_of(model, j, codes):
-    """What the codes of a category stand for; numbers as they are."""
+    """Return the labels of the codes of a category; return numbers unchanged."""
     levels = model.columns_.levels[j]
     return codes if levels is None else [None if np.isnan(code) else levels[int(code)] for code in codes]
 
 
 def model_table(model):
-    """The training table, with labels again."""
+    """Return the training table with labels instead of codes."""
     table = explain.decompose(model).subject.frame(model.expansion_.anchors)
     for name, is_category in zip(table, model.columns_.categorical, strict=True):
         if is_category:
@@ -156,7 +156,7 @@ def model_table(model):
 
 
 def naive_band(model, marginals, S):
-    """From the posterior covariance of f on the whole grid, of which an effect is a linear combination."""
+    """Return the sd of an effect, a linear combination of f, from the posterior covariance of f on the whole grid."""
     kernel, X, coef, _ = model.expansion_.parts
     grid = naive.product_grid([points for points, _ in marginals])
     shape = [len(points) for points, _ in marginals]
@@ -180,7 +180,7 @@ def naive_band(model, marginals, S):
 
 @pytest.mark.filterwarnings("ignore:.* far outside the range")
 class TestBackground:
-    def test_another_table_with_weights(self):
+    def test_weights_of_the_background_equal_repeated_rows(self):
         model, rng = equal(), np.random.default_rng(3)
         rows, weight = rng.normal(size=(6, 4)), rng.integers(0, 3, 6).astype(float)
         anova = explain.decompose(model, rows, weight)
@@ -192,7 +192,7 @@ class TestBackground:
         total = sum(naive.variance_on_grid(effect, marginals) for S, effect in effects.items() if S)
         assert anova.variance == pytest.approx(total, rel=1e-9)
 
-    def test_weights_of_the_model_are_repeated_rows(self):
+    def test_weights_of_the_training_rows_equal_repeated_rows(self):
         X, y = additive_truth(n=40)
         weight = np.arange(40) % 3 + 1.0
         model = SalsaRegressor(order=2, alpha=0.1, relevance="equal", cv=[(np.arange(20), np.arange(20, 40))])
@@ -203,7 +203,7 @@ class TestBackground:
         twin = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X[rows], y[rows])
         pd.testing.assert_frame_equal(once, explain.decompose(twin).sobol(), rtol=1e-6)
 
-    def test_a_saved_model_says_the_same(self, tmp_path):
+    def test_a_saved_and_loaded_model_has_equal_indices(self, tmp_path):
         X, y = additive_truth(n=40)
         model = SalsaRegressor(order=2, alpha=0.1, relevance="equal", cv=[(np.arange(20), np.arange(20, 40))])
         model.fit(X, y, np.arange(40) % 3 + 1.0).save(tmp_path / "m")
@@ -225,12 +225,12 @@ class TestBackground:
 
 
 class TestKnownFunctions:
-    """Sobol indices that are known for uniform features, from 1000 rows of a simulation.
+    """Sobol indices of models of 1000 rows agree with the known indices for uniform features.
 
-    Those of the training table differ by what 1000 draws differ from the uniform distribution: up to 0.03.
+    With the training table as background the tolerance is 0.03, because 1000 draws are not exactly uniform.
     """
 
-    def test_ishigami(self):
+    def test_ishigami_indices_are_recovered(self):
         X = np.random.default_rng(0).uniform(-np.pi, np.pi, (1000, 3))
         y = np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
         model = SalsaRegressor(random_state=0).fit(X, y)
@@ -238,7 +238,7 @@ class TestKnownFunctions:
         check_indices(explain.decompose(model, uniform(-np.pi, np.pi, 3)).sobol(), first, total, atol=0.001)
         check_indices(explain.decompose(model).sobol(), first, total, atol=0.03)
 
-    def test_friedman(self):
+    def test_friedman_indices_are_recovered(self):
         X, y = make_friedman1(1000, n_features=10, noise=1.0, random_state=0)
         model = SalsaRegressor(random_state=0).fit(X, y)
         check_indices(explain.decompose(model, uniform(0, 1, 10)).sobol(), *friedman_indices(), atol=0.02)
@@ -255,7 +255,7 @@ def check_indices(sobol, first, total, atol):
 
 
 def friedman_indices():
-    """Of 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 on the unit cube, the first part by quadrature."""
+    """Return the indices of 10 sin(pi x1 x2) + 20 (x3 - 1/2)^2 + 10 x4 + 5 x5 on the unit cube, by quadrature."""
     nodes, weights = np.polynomial.legendre.leggauss(60)
     t, w = (nodes + 1) / 2, weights / 2
     f = 10 * np.sin(np.pi * np.outer(t, t))
@@ -275,20 +275,20 @@ class TestRounding:
         assert (explain.decompose(model, X[:1]).sobol()[["first_order", "total"]].to_numpy() == 0).all()
 
     @pytest.mark.parametrize("unit", [1e-170, 1e-9, 1e12, 1e100])
-    def test_units_of_the_target_do_not_matter(self, unit):
+    def test_shares_do_not_depend_on_the_unit_of_the_target(self, unit):
         X, y = additive_truth(n=60)
         model = SalsaRegressor(order=3, alpha=0.1, relevance="equal")
         once = explain.decompose(model.fit(X, y)).sobol()
         pd.testing.assert_frame_equal(explain.decompose(model.fit(X, unit * y)).sobol(), once, rtol=1e-6)
 
-    def test_columns_that_say_nothing_have_no_share(self):
+    def test_constant_and_empty_columns_have_no_share(self):
         X, y = additive_truth(n=60)
         table = np.column_stack([X, np.ones(60), np.full(60, np.nan)])
         model = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(table, y)
         assert (explain.decompose(model).sobol().iloc[6:, 1:].to_numpy() == 0).all()
 
-    def test_what_is_lost_is_said(self):
-        """Coefficients of 1e13 leave nothing of the squares that higher orders are computed from."""
+    def test_shares_lost_to_rounding_give_a_warning(self):
+        """The rounding errors of coefficients of 1e13 exceed the variances of the orders 3 and more."""
         X = np.random.default_rng(0).uniform(-np.pi, np.pi, (300, 3))
         y = np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
         model = SalsaRegressor(order=3, alpha=1e-13, relevance="equal").fit(X, y)
@@ -297,7 +297,7 @@ class TestRounding:
 
 
 class TestTables:
-    def test_columns_and_order(self):
+    def test_tables_have_fixed_columns_and_importance_is_sorted(self):
         anova = explain.decompose(learned())
         importance = anova.importance()
         assert list(importance.columns) == ["term", "order", "variance_share"]
@@ -307,19 +307,19 @@ class TestTables:
         assert len(anova.interactions()) == 6
         assert anova.orders()["variance_share"].sum() == pytest.approx(1.0)
 
-    def test_levels_and_missing_values_of_an_effect(self):
+    def test_axes_of_effects_end_with_the_missing_value(self):
         anova = explain.decompose(missing())
         effect = anova.effect("c")
         assert effect.axes[0].labels == ("high", "low", "missing")
         assert list(effect.frame()["c"]) == ["high", "low", "missing"]
         curve = anova.effect("a")
         assert curve.axes[0].labels is None
-        assert np.isnan(curve.axes[0].points).tolist() == [False] * 5 + [True]  # few values: exactly these
+        assert np.isnan(curve.axes[0].points).tolist() == [False] * 5 + [True]  # the grid holds all five values
         surface = anova.effect("a", "c")
         assert surface.values.shape == (6, 3) == surface.sd.shape
         assert list(surface.frame().columns) == ["a", "c", "effect", "sd"]
 
-    def test_many_levels_of_a_surface_are_the_most_frequent(self):
+    def test_a_surface_shows_the_60_most_frequent_levels(self):
         rng = np.random.default_rng(0)
         table = pd.DataFrame({"a": rng.normal(size=300), "b": [f"level {k}" for k in rng.zipf(1.3, 300) % 200]})
         anova = explain.decompose(fixed(table, rng.normal(size=300), 2, "equal"))
@@ -329,18 +329,18 @@ class TestTables:
         assert len(shown) == 60
         assert levels[list(shown)].min() >= levels.drop(list(shown)).max()
 
-    def test_short_reprs(self):
+    def test_reprs_are_shorter_than_120_letters(self):
         anova = explain.decompose(categories())
         texts = [repr(anova), repr(anova.effect("a")), repr(anova.effect("a").axes[0]), repr(anova.subject)]
         assert all(len(text) < 120 for text in texts), texts
 
-    def test_nothing_matters(self):
+    def test_constant_target_has_no_variance_shares(self):
         X, _ = additive_truth(n=30)
         anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, np.full(30, 3.0)))
         assert anova.mean == pytest.approx(3.0)
-        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()  # not the shares of rounding
+        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()  # rounding errors get no share
 
-    def test_every_feature_removed(self):
+    def test_zero_relevances_give_zero_effects_and_the_mean(self):
         X, y = additive_truth(n=30)
         anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance=np.zeros(6)).fit(X, y))
         assert anova.variance == 0
@@ -348,13 +348,13 @@ class TestTables:
         assert (anova.effect("x0").values == 0).all()
         np.testing.assert_allclose(anova.evaluate_orders(X).sum(axis=1), y.mean())
 
-    def test_one_feature(self):
+    def test_a_single_feature_has_the_total_share_1(self):
         X, y = additive_truth(n=30)
         anova = explain.decompose(SalsaRegressor(random_state=0).fit(X[:, :1], y))
         assert anova.sobol()["total"].tolist() == [pytest.approx(1.0)]
         assert anova.interactions().empty
 
-    def test_outputs(self):
+    def test_each_output_equals_a_model_of_this_output_alone(self):
         X, y = additive_truth(n=60)
         model = SalsaRegressor(order=3, alpha=0.1, relevance="equal").fit(X, np.column_stack([y, X[:, 5] ** 2]))
         for output, target in enumerate([y, X[:, 5] ** 2]):
@@ -366,7 +366,7 @@ class TestTables:
 
 
 class TestErrors:
-    def test_clear(self):
+    def test_invalid_arguments_raise_errors_with_the_way_out(self):
         X, y = additive_truth(n=30)
         model = SalsaRegressor(order=1, alpha=1.0).fit(X, y)
         anova = explain.decompose(model)
@@ -401,7 +401,7 @@ class TestErrors:
             explain.decompose(model, X[:, :2])
         with pytest.raises(NotFittedError):
             explain.decompose(SalsaRegressor())
-        with pytest.raises(TypeError, match="its last step"):
+        with pytest.raises(TypeError, match="the last step of a pipeline"):
             explain.decompose(make_pipeline(StandardScaler(), model))
 
 
@@ -409,8 +409,8 @@ class TestCompiled:
     @pytest.mark.parametrize("simd", _core.simd_levels())
     @settings(max_examples=examples(25))
     @given(st.data())
-    def test_covariances(self, simd, data):
-        """Every pair of rows, every set of three or more features, against the sum over sets."""
+    def test_covariances_equal_the_sum_over_sets(self, simd, data):
+        """The naive sum runs over every pair of rows and every set of three or more features."""
         D = data.draw(st.integers(3, 6), "D")
         d, n = data.draw(st.integers(3, D), "d"), data.draw(st.integers(1, 40), "n")
         rng = np.random.default_rng(data.draw(st.integers(0, 99), "seed"))
@@ -429,13 +429,13 @@ class TestCompiled:
                 expected[:, [len(S) - 3, *(d - 2 + j for j in S)]] += part[:, None]
         np.testing.assert_allclose(rows, expected[first:], rtol=1e-9, atol=1e-9 * np.abs(expected).max(initial=1e-300))
 
-    def test_the_same_bits_for_any_number_of_threads(self):
+    def test_results_are_bit_identical_for_any_number_of_threads(self):
         rng = np.random.default_rng(0)
         half = rng.normal(size=(5, 3, 100))
         arguments = (half.transpose(0, 2, 1) @ half, rng.random((5, 100)), rng.normal(size=100), rng.random(5))
         np.testing.assert_array_equal(_core.covariances(*arguments, 1), _core.covariances(*arguments, 2))
 
-    def test_bad_shapes_are_refused(self):
+    def test_wrong_shapes_raise_errors(self):
         good = {"products": np.ones((3, 2, 4)), "means": np.ones((3, 5)), "coef": np.ones(5), "weights": np.ones(4)}
         _core.covariances(**good)
         for name, bad in [

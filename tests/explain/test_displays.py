@@ -1,4 +1,4 @@
-"""Pictures: the numbers they hold, and that they can be drawn and read for any model."""
+"""Tests of the displays: the numbers that they hold, and readable drawings for every kind of model."""
 
 import subprocess
 import sys
@@ -37,7 +37,7 @@ PLAIN = {"relevance": "equal", "order": 2, "alpha": 0.1}
 
 
 def mixed_table(n=120, seed=0):
-    """Numbers and categories, each with and without missing values."""
+    """Return a table of two numbers and two categories, one of each with missing values, and a target."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame({"a": rng.normal(size=n), "b": 1e3 * rng.uniform(size=n)})
     X["colour"] = rng.choice(["red", "green", "blue"], n)
@@ -78,7 +78,7 @@ def fit(X, y, weight=None, **parameters):
 
 
 def odd_columns():
-    """A number, a constant, nothing at all, and one value or missing."""
+    """Return a number, a constant column, an empty column, a column of one value with missing ones, and a target."""
     X, y = additive_truth(60, 3)
     return np.c_[X[:, 0], np.ones(60), np.full(60, np.nan), np.where(X[:, 1] > 0, 5.0, np.nan)], y
 
@@ -107,13 +107,13 @@ def new_axes(width=6.0, height=4.0):
 
 
 def drawn(ax):
-    """Laid out, its texts measured."""
+    """Lay out the figure of these axes, so that texts can be measured."""
     ax.figure.draw_without_rendering()
     return ax
 
 
 def rendered(ax):
-    """Pixels (height, width) in grey from 0 to 1."""
+    """Return the grey values (height, width) of the pixels, from 0 to 1."""
     canvas = FigureCanvasAgg(ax.figure)
     canvas.draw()
     return np.asarray(canvas.buffer_rgba())[..., :3] @ [0.299, 0.587, 0.114] / 255
@@ -125,7 +125,7 @@ def overlapping(texts):
 
 
 def assert_readable(ax):
-    """No two names of ticks lie over each other."""
+    """Assert that no two tick labels overlap."""
     assert not overlapping(ax.get_xticklabels())
     assert not overlapping(ax.get_yticklabels())
     return ax
@@ -143,14 +143,14 @@ def close_figures():
 
 class TestAnyModelCanBeDrawn:
     @pytest.mark.parametrize("name", CASES)
-    def test_shares(self, name):
+    def test_variance_shares_are_drawn_without_overlapping_labels(self, name):
         anova = decompose(fitted(name)[0])
         for plot in (anova.plot, InteractionsDisplay.from_anova(anova).plot):
             assert_readable(drawn(plot()))
             assert_readable(drawn(plot(ax=new_axes(), most=3)))
 
     @pytest.mark.parametrize("name", CASES)
-    def test_effects(self, name):
+    def test_effects_are_drawn_without_overlapping_labels(self, name):
         anova = decompose(fitted(name)[0])
         last = range(len(anova.features))[-3:]
         for features in [*((j,) for j in last), *combinations(last, 2)]:
@@ -158,14 +158,14 @@ class TestAnyModelCanBeDrawn:
         assert_readable(drawn(anova.effect(0, band=False).plot()))
 
     @pytest.mark.parametrize("name", CASES)
-    def test_predictions_and_calibration(self, name):
+    def test_predictions_and_calibration_are_drawn_without_overlapping_labels(self, name):
         model, X, y = fitted(name)
         for display in (PredictionDisplay, CalibrationDisplay):
             assert_readable(drawn(display.from_model(model).plot()))
             assert_readable(drawn(display.from_model(model, X, y).plot(new_axes())))
 
     @pytest.mark.parametrize("name", CASES)
-    def test_waterfalls(self, name):
+    def test_waterfalls_are_drawn_without_overlapping_labels(self, name):
         model, X, _ = fitted(name)
         explained = shapley(model, X[:2])
         assert_readable(drawn(explained.plot(1)))
@@ -173,17 +173,17 @@ class TestAnyModelCanBeDrawn:
 
 
 def assert_nothing_is_cut(ax):
-    """All of it is inside of its figure, as plt.savefig saves it."""
+    """Assert that everything drawn lies inside the figure, as plt.savefig saves it."""
     assert ax.figure.get_layout_engine() is not None
     box, (width, height) = drawn(ax).figure.get_tightbbox(), ax.figure.get_size_inches()
     assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.005, ax.get_title()
 
 
 class TestNothingIsCutOff:
-    """Of figures that displays make themselves."""
+    """Figures that displays create themselves contain everything that is drawn."""
 
     @pytest.mark.parametrize("name", ["mixed", "100 long names", "huge", "odd columns", "constant target"])
-    def test_of_any_model(self, name):
+    def test_displays_of_any_model_fit_into_their_figures(self, name):
         model, X, _ = fitted(name)
         anova, last = decompose(model), range(model.n_features_in_)[-3:]
         displays = [
@@ -196,8 +196,8 @@ class TestNothingIsCutOff:
             assert_nothing_is_cut(display.plot())
 
     @pytest.mark.parametrize("font", [8, 16])
-    def test_of_long_names_in_any_font(self, font):
-        """Titles wider than two columns of cells, names of colour bars longer than two rows."""
+    def test_long_names_fit_in_small_and_large_fonts(self, font):
+        """Titles are wider than two columns of cells, labels of colour bars longer than two rows."""
         levels = [["a very long name of one level", "and one of another"], ["north", "old town", "harbour of the town"]]
         axes = [Axis(f"a name of twenty-nine letters {i}", np.arange(len(names)), tuple(names), None)
                 for i, names in enumerate(levels)]  # fmt: skip
@@ -211,7 +211,7 @@ class TestNothingIsCutOff:
 
 
 class TestNoMatplotlibState:
-    def test_importing_does_not_import_matplotlib(self):
+    def test_importing_salsa_explain_does_not_import_matplotlib(self):
         code = "import sys, salsa.explain; assert not any(name.startswith('matplotlib') for name in sys.modules)"
         subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -230,7 +230,7 @@ class TestNoMatplotlibState:
             assert rendered(ax).min() < 0.5
         assert plt.get_fignums() == []
 
-    def test_without_matplotlib(self, mixed, monkeypatch):
+    def test_plots_without_matplotlib_name_the_package_to_install(self, mixed, monkeypatch):
         model, X, _ = mixed
         anova, explained = decompose(model), shapley(model, X[:1])
         monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -240,8 +240,8 @@ class TestNoMatplotlibState:
 
 
 class TestImportance:
-    def test_numbers_are_the_variances_of_effects(self, learned):
-        """Of single features by their values at the data; the rest of the total from pairs."""
+    def test_first_order_shares_equal_the_variances_of_effects_at_the_data(self, learned):
+        """The remainder of a total share is the sum over the pairs of the feature."""
         model, X, _ = learned
         anova = decompose(model)
         display = ImportanceDisplay.from_anova(anova)
@@ -251,7 +251,7 @@ class TestImportance:
         np.testing.assert_allclose(display.total, shares.sum(axis=1), atol=1e-10)
         np.testing.assert_allclose(display.orders, [np.trace(shares), np.triu(shares, 1).sum()], atol=1e-10)
 
-    def test_bars(self, learned):
+    def test_bars_end_at_the_largest_total_shares(self, learned):
         display = ImportanceDisplay.from_anova(decompose(learned[0]))
         ax = display.plot(new_axes(), most=2)
         single, together = ax.containers
@@ -261,7 +261,7 @@ class TestImportance:
         assert names == [*(display.features[j] for j in np.argsort(-display.total)[:2]), "4 others"]
         assert any("or less" in text.get_text() for text in ax.texts)
 
-    def test_the_legend_says_the_shares_of_orders(self):
+    def test_the_legend_states_the_shares_of_orders(self):
         display = ImportanceDisplay(
             ("a", "b"), np.array([0.4, 0.2]), np.array([0.8, 0.6]), np.array([0.6, 0.3, 0.06, 0.04])
         )
@@ -271,24 +271,24 @@ class TestImportance:
             "in interactions (order 2: 30 %, order 3 and more: 10 %)",
         ]
 
-    def test_the_shares_of_orders_add_up(self):
+    def test_the_shares_of_orders_in_the_legend_add_up_to_100_percent(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.9, 0.0255]), np.ones(2), np.array([0.9255, 0.0745]))
         texts = [text.get_text() for text in display.plot(new_axes()).get_legend().get_texts()]
         assert texts == ["by itself (all features: 92.6 % of the variance)", "in interactions (order 2: 7.4 %)"]
 
-    def test_features_without_a_share_are_others(self):
+    def test_features_without_a_share_are_counted_as_others(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(1))
         ax = display.plot(new_axes())
         assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "1 other"]
         assert ax.texts[-1].get_text() == "no share"
 
-    def test_at_least_one_is_shown(self, learned):
-        with pytest.raises(ValueError, match="most=0: at least one"):
+    def test_most_below_1_raises_an_error(self, learned):
+        with pytest.raises(ValueError, match="most=0: give at least 1"):
             decompose(learned[0]).plot(most=0)
 
 
 class TestInteractions:
-    def test_cells(self, learned):
+    def test_cells_of_the_lower_triangle_hold_the_shares_of_pairs(self, learned):
         anova = decompose(learned[0])
         display = InteractionsDisplay.from_anova(anova)
         table = anova.importance().set_index("term")["variance_share"]
@@ -319,14 +319,14 @@ class TestEffect:
         assert "missing" in [text.get_text() for text in ax.texts]
         assert max(ax.get_xticks()) <= effect.axes[0].points[-2]
 
-    def test_points_in_any_order_make_the_same_curve(self, mixed):
+    def test_a_curve_connects_points_in_ascending_order(self, mixed):
         effect = decompose(mixed[0]).effect("b", points=[[900.0, 100.0, 500.0]])
         curve = next(line for line in EffectDisplay(effect).plot(new_axes()).lines if line.get_marker() == "o")
         assert curve.get_xdata().tolist() == [100.0, 500.0, 900.0]
         assert curve.get_ydata().tolist() == effect.values[[1, 2, 0]].tolist()
 
-    def test_a_number_of_few_values_is_dots_with_bars(self):
-        """Nothing is claimed between the two values of a flag; a thin line guides the eye."""
+    def test_a_number_with_two_values_is_drawn_as_dots_with_error_bars(self):
+        """There is no band between the two values of a flag, only a thin line."""
         flag, number = np.repeat([0.0, 1.0], 30), Z[:, 0]
         effect = decompose(fit(np.c_[flag, number], flag + number)[0]).effect(0)
         ax = EffectDisplay(effect).plot(new_axes())
@@ -345,27 +345,27 @@ class TestEffect:
         assert [text.get_text() for text in ax.get_yticklabels()] == ["blue", "green", "red", "missing"]
         assert ax.yaxis_inverted()
 
-    def test_the_rug_is_the_background(self, mixed):
+    def test_the_rug_follows_the_background(self, mixed):
         model, X, _ = mixed
         ax = EffectDisplay(decompose(model).effect("b")).plot(new_axes())
         ticks = np.array([segment[0, 0] for segment in ax.collections[-1].get_segments()])
         assert len(ticks) == drawing.RUG_TICKS
         assert abs(np.median(ticks) - X["b"].median()) < 20
 
-    def test_lengths_of_the_rug_are_weights(self, weighted):
+    def test_ticks_of_the_rug_are_as_long_as_weights(self, weighted):
         model = weighted[0]
         anova = decompose(model, pd.DataFrame(np.repeat([[0.0], [1.0], [1.0]], 3, axis=1)).to_numpy())
         ax = EffectDisplay(anova.effect(0)).plot(new_axes())
         heights = [segment[1, 1] for segment in ax.collections[-1].get_segments()]
         assert heights[1] == 2 * heights[0]
 
-    def test_a_surface_is_centred_and_readable_in_grey(self, mixed):
+    def test_a_surface_has_a_symmetric_colour_scale_and_labelled_contours(self, mixed):
         effect = decompose(mixed[0]).effect("a", "b")
         ax = drawn(EffectDisplay(effect).plot())
         filled = ax.collections[0]
         assert filled.norm.vmin == -filled.norm.vmax
         assert filled.norm.vmax >= np.abs(effect.values).max()
-        assert "0" in [text.get_text() for text in ax.texts]  # both ends of the map are dark: numbers say the sign
+        assert "0" in [text.get_text() for text in ax.texts]  # both ends of the colours are dark: numbers show the sign
 
     def test_unsure_parts_of_a_surface_are_dotted(self, learned):
         anova = decompose(learned[0])
@@ -380,7 +380,7 @@ class TestEffect:
         assert EffectDisplay(effect).plot(new_axes()).figure.axes[1].get_ylabel() == "effect"
 
     @pytest.mark.parametrize("features", [("a", "size"), ("size", "a")])
-    def test_lines_of_a_category_and_a_number(self, mixed, features):
+    def test_lines_of_a_category_and_a_number_are_thick_where_sure(self, mixed, features):
         effect = decompose(mixed[0]).effect(*features)
         ax = drawn(EffectDisplay(effect).plot())
         values = effect.values.T if features[0] == "a" else effect.values
@@ -394,8 +394,8 @@ class TestEffect:
         assert dots == values[:, -1].tolist()
         assert [text.get_text().strip() for text in ax.get_legend().get_texts()] == ["M", "S"]
 
-    def test_many_levels(self):
-        """All of them as dots; as lines the eight of the largest spread, which is said; names never overlap."""
+    def test_sixty_levels_are_drawn_as_60_dots_or_8_lines(self):
+        """Lines show the levels of largest spread; the legend gives their number; names never overlap."""
         rng = np.random.default_rng(0)
         X = pd.DataFrame({"level": [f"_the level number {i:03d} of sixty" for i in np.arange(240) % 60]})
         X["x"] = rng.normal(size=240)
@@ -410,7 +410,7 @@ class TestEffect:
         assert [text.get_text() for text in legend.get_texts()] == [f" {drawing.label(name)}" for name in largest]
         assert "8 of 60 levels" in legend.get_title().get_text()
 
-    def test_a_heat_map_has_numbers(self, mixed):
+    def test_a_heat_map_has_numbers_in_brackets_where_unsure(self, mixed):
         effect = decompose(mixed[0]).effect("colour", "size")
         ax = assert_readable(drawn(EffectDisplay(effect).plot()))
         assert [text.get_text().strip("()") for text in ax.texts] == [drawing.number(v, 2) for v in effect.values.flat]
@@ -420,20 +420,20 @@ class TestEffect:
 
     @pytest.mark.parametrize("features", [("a", "b"), ("colour", "size")])
     def test_blue_is_positive_and_orange_negative(self, mixed, features):
-        """As in the waterfall."""
+        """The colours agree with the waterfall."""
         filled = EffectDisplay(decompose(mixed[0]).effect(*features)).plot(new_axes()).collections[0]
         low, middle, high = (filled.to_rgba(share * filled.norm.vmax) for share in (-1.0, 0.0, 1.0))
         assert low[0] > low[2] + 0.3
         assert high[2] > high[0] + 0.3
         assert np.ptp(middle[:3]) < 0.1
 
-    def test_three_features_cannot_be_drawn(self, mixed):
+    def test_an_effect_of_three_features_raises_an_error(self, mixed):
         with pytest.raises(ValueError, match=r"3 features \(a, b, size\) cannot be drawn: plot one or two"):
             decompose(mixed[0]).effect("a", "b", "size", points=[[0.0], [1.0], ["S"]]).plot()
 
 
 class TestPredictions:
-    def test_training_rows_are_left_out(self, learned):
+    def test_training_rows_are_predicted_by_leave_one_out(self, learned):
         model, X, y = learned
         display, kept = PredictionDisplay.from_model(model), model.leave_one_out()
         np.testing.assert_array_equal(display.observed, kept.target[:, 0])
@@ -442,7 +442,7 @@ class TestPredictions:
         assert display.r2 < model.score(X, y)
         assert "leave-one-out: R² = " in display.plot(new_axes()).get_title()
 
-    def test_rows_given(self, weighted):
+    def test_given_rows_are_predicted_by_the_model(self, weighted):
         model, X, Y, weight = weighted
         for output in (0, 1):
             display = PredictionDisplay.from_model(model, X[:40], Y[:40], weight[:40], output=output)
@@ -459,13 +459,13 @@ class TestPredictions:
         constant = PredictionDisplay(np.ones(6000), np.ones(6000), np.ones(6000), left_out=True)
         assert drawn(constant.plot()).get_title() == "6000 rows, leave-one-out"
 
-    def test_tiny_targets_have_a_score(self):
+    def test_r2_of_targets_of_1e_minus_200_does_not_underflow(self):
         y = 1e-200 * np.arange(5.0)
         assert PredictionDisplay(y, y, np.ones(5), left_out=False).r2 == 1.0
 
 
 class TestCalibration:
-    def test_training_rows_by_normal_quantiles(self, weighted):
+    def test_training_rows_are_covered_by_normal_quantiles(self, weighted):
         model = weighted[0]
         display, kept = CalibrationDisplay.from_model(model, output=1), model.leave_one_out()
         z = np.abs(kept.target - kept.prediction)[:, 1] / kept.sd[:, 1]
@@ -474,7 +474,7 @@ class TestCalibration:
         assert display.rows == pytest.approx(kept.weight.sum() ** 2 / np.sum(kept.weight**2))
         assert display.left_out
 
-    def test_rows_given_by_intervals(self, weighted):
+    def test_given_rows_are_covered_by_predict_interval(self, weighted):
         model, X, Y, weight = weighted
         display = CalibrationDisplay.from_model(model, X[:30], Y[:30], weight[:30], output=1)
         low, high = model.predict_interval(X[:30], 0.9)[:, 1].T
@@ -482,8 +482,8 @@ class TestCalibration:
         assert display.actual[display.nominal == 0.9] == pytest.approx(np.average(inside, weights=weight[:30]))
         assert display.nominal[[0, -1]].tolist() == [0.1, 0.95]
 
-    def test_the_band_holds_what_chance_does(self):
-        """95 % of the shares of 50 rows, each covered with the promised probability."""
+    def test_the_band_contains_95_percent_of_binomial_coverages(self):
+        """Each of 50 rows is covered with the nominal probability."""
         display = CalibrationDisplay(np.array([0.3, 0.8]), np.zeros(2), 50.0, left_out=False)
         low, high = display.band()
         shares = np.random.default_rng(0).binomial(50, display.nominal, (20000, 2)) / 50
@@ -491,7 +491,7 @@ class TestCalibration:
         assert (np.mean((low < shares) & (shares < high), axis=0) <= 0.955).all()
 
     @pytest.mark.parametrize("display", [PredictionDisplay, CalibrationDisplay])
-    def test_a_low_rank_model_has_no_training_rows(self, display):
+    def test_a_low_rank_model_needs_given_rows(self, display):
         X, y = additive_truth(300, 3)
         model = SalsaRegressor(order=1, alpha=0.1, relevance="equal", solver="lowrank", rank=50, random_state=0)
         model.fit(X[:250], y[:250])
@@ -500,7 +500,7 @@ class TestCalibration:
         drawn(display.from_model(model, X[250:], y[250:]).plot(new_axes()))
 
     @pytest.mark.parametrize("display", [PredictionDisplay, CalibrationDisplay])
-    def test_errors(self, display, weighted):
+    def test_invalid_rows_weights_and_outputs_raise_errors(self, display, weighted):
         model, X, Y, weight = weighted
         with pytest.raises(ValueError, match="belong together"):
             display.from_model(model, X)
@@ -519,7 +519,7 @@ class TestCalibration:
 
 
 class TestWaterfall:
-    def test_it_leads_to_the_prediction(self, weighted):
+    def test_base_value_and_steps_add_up_to_the_prediction(self, weighted):
         model, X, *_ = weighted
         explained = shapley(model, X[:3])
         for row, output in product(range(3), range(2)):
@@ -529,7 +529,7 @@ class TestWaterfall:
             for most in (1, 2, 5):
                 assert display.base_value + display.steps(most)[1].sum() == pytest.approx(display.prediction)
 
-    def test_names_hold_values(self, mixed):
+    def test_names_of_steps_include_feature_values(self, mixed):
         model, X, _ = mixed
         row = int(np.argmax(X["a"].isna() & X["colour"].notna()))
         names, _ = WaterfallDisplay.from_shapley(shapley(model, X), row).steps(4)
@@ -552,13 +552,13 @@ class TestWaterfall:
         display = WaterfallDisplay(("a", "b", "c"), (1.0, 2.0, "x"), np.array([1.0, -3.0, 0.0]), 1.0)
         assert display.steps(1)[0] == ["b = 2", "1 other"]
 
-    def test_blue_adds_and_orange_takes_away(self):
+    def test_positive_contributions_are_blue_and_negative_ones_orange(self):
         display = WaterfallDisplay(("a", "b"), (1.0, 2.0), np.array([2.0, -1.0]), 0.0)
         adds, takes = (patch.get_facecolor() for patch in display.plot(new_axes()).patches)
         assert adds[2] > adds[0]
         assert takes[0] > takes[2]
 
-    def test_errors(self, weighted):
+    def test_rows_and_outputs_that_do_not_exist_raise_errors(self, weighted):
         explained = shapley(weighted[0], weighted[1][:2])
         with pytest.raises(ValueError, match="row=2: 2 rows were explained"):
             explained.plot(2)
@@ -566,7 +566,7 @@ class TestWaterfall:
             explained.plot(0, output=2)
 
 
-class TestText:
+class TestNumbersAndNames:
     @pytest.mark.parametrize(
         ("value", "text"),
         [
@@ -575,10 +575,10 @@ class TestText:
             *[(999999.9, "1e6"), (-1e300, "−1e300"), (99.999, "100"), (-np.inf, "−inf")],
         ],
     )
-    def test_numbers(self, value, text):
+    def test_numbers_have_four_digits_and_short_exponents(self, value, text):
         assert drawing.number(value) == text
 
-    def test_shares(self):
+    def test_percentages_have_more_decimals_for_small_shares(self):
         shares = [0, 1e-9, 0.00012, 0.0123, 0.123, 0.99999, 1.0]
         assert [drawing.percent(share) for share in shares] == [
             "0 %",
@@ -597,13 +597,13 @@ class TestText:
         assert name.startswith("beginning of a")
         assert name.endswith("and its end")
 
-    def test_names_are_one_line_and_not_mathematics(self):
+    def test_names_become_one_line_without_math_mode(self):
         ax = new_axes()
         ax.set_title(drawing.label("$x_1$ and\n$\\alpha"))
         rendered(ax)
         assert ax.title._preprocess_math(ax.get_title()) == ("$x_1$ and $\\alpha", False)
 
-    def test_letters_that_the_font_lacks_do_not_warn(self):
+    def test_letters_that_the_font_lacks_become_boxes_without_a_warning(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             ax = new_axes()
@@ -612,7 +612,7 @@ class TestText:
         assert ax.get_title() == "□□ □ age"
 
 
-class TestGrey:
+class TestGreyscale:
     def test_lines_of_equal_dashes_differ_in_brightness(self):
         styles = list(zip(pairs.LINE_STYLES, pairs.LINE_COLORS, strict=True))
         for (first, one), (second, other) in combinations(styles, 2):

@@ -1,4 +1,4 @@
-"""The report: what it says, that it is one safe file, and that its page computes what Python computes."""
+"""Tests of the report: its content, its safety as one offline file, and the agreement of its page with Python."""
 
 import json
 import re
@@ -37,7 +37,7 @@ ARGUMENTS = (
 
 
 def mixed_table(n=100, seed=0):
-    """Numbers with missing values, whole numbers and two categories; the target has interactions."""
+    """Return a table of numbers, whole numbers, missing values and two categories, and a target with interactions."""
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(
         {
@@ -55,7 +55,7 @@ def mixed_table(n=100, seed=0):
 
 
 def quick_model(X, y, order=2, **options):
-    """A model without any search for relevances."""
+    """Fit a model with equal relevances, without a search."""
     settings = {"relevance": "equal", "alpha": 0.1, "random_state": 0, **options}
     return SalsaRegressor(order, **settings).fit(X, y)
 
@@ -88,7 +88,7 @@ def payload(report):
 # The payload ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_report_is_one_file_that_asks_for_nothing(report):
+def test_the_report_is_one_file_that_loads_nothing(report):
     text = report.read_text(encoding="utf-8")
     assert "default-src 'none'" in text
     assert not re.search(r"""(?:src|href)=["'](?!data:,|#)""", text)
@@ -96,7 +96,7 @@ def test_the_report_is_one_file_that_asks_for_nothing(report):
     assert "innerHTML" not in text
 
 
-def test_what_was_fitted(payload, model):
+def test_facts_state_rows_features_and_penalty_of_the_fit(payload, model):
     facts = dict(payload["fitted"]["facts"])
     assert facts["Rows"] == "100"
     assert facts["Features"] == "5, 4 used"
@@ -105,7 +105,7 @@ def test_what_was_fitted(payload, model):
     assert salsa.__version__ in payload["byline"]
 
 
-def test_scores_are_those_of_the_search(payload, model):
+def test_scores_equal_the_cross_validation_errors_of_the_search(payload, model):
     best = model.search_.table.query("chosen").iloc[0]
     first, linear, mean = payload["quality"]["scores"]
     assert first["name"] == "salsa, cross-validation"
@@ -121,32 +121,32 @@ def test_scores_are_those_of_the_search(payload, model):
 def test_the_linear_model_finds_a_linear_target(table):
     columns, X = learn_columns(table[0])
     y = 3 * X[:, 0] + 5 * (X[:, 2] == 1) + 1e9
-    found = held_out_rows.linear_cross_validated(columns, X, held_out_rows.HeldOut(y, y, np.ones(len(y))))
+    found = held_out_rows.linear_cross_validated(columns, X, held_out_rows.HeldOutRows(y, y, np.ones(len(y))))
     assert held_out_rows.score(found).r2 > 0.999
 
 
 def test_a_score_is_r2_with_its_standard_error():
     rng = np.random.default_rng(0)
     y, f, w = rng.normal(size=50), rng.normal(size=50), rng.integers(1, 4, 50).astype(float)
-    found = held_out_rows.score(held_out_rows.HeldOut(1e200 * y, 1e200 * f, w))
+    found = held_out_rows.score(held_out_rows.HeldOutRows(1e200 * y, 1e200 * f, w))
     variance = np.average((y - np.average(y, weights=w)) ** 2, weights=w)
     assert found.r2 == pytest.approx(1 - np.average((y - f) ** 2, weights=w) / variance)
     again = held_out_rows.score(
-        held_out_rows.HeldOut(np.repeat(y, w.astype(int)), np.repeat(f, w.astype(int)), np.ones(int(w.sum())))
+        held_out_rows.HeldOutRows(np.repeat(y, w.astype(int)), np.repeat(f, w.astype(int)), np.ones(int(w.sum())))
     )
     assert found.r2 == pytest.approx(again.r2)
-    assert held_out_rows.score(held_out_rows.HeldOut(np.ones(5), np.ones(5), np.ones(5))) is None
+    assert held_out_rows.score(held_out_rows.HeldOutRows(np.ones(5), np.ones(5), np.ones(5))) is None
 
 
-def test_coverage_of_normal_intervals():
+def test_normal_intervals_of_normal_targets_have_nominal_coverage():
     rng = np.random.default_rng(0)
-    rows = held_out_rows.HeldOut(rng.normal(size=20_000), np.zeros(20_000), np.ones(20_000), np.ones(20_000))
+    rows = held_out_rows.HeldOutRows(rng.normal(size=20_000), np.zeros(20_000), np.ones(20_000), np.ones(20_000))
     found = held_out_rows.normal_coverage(rows)
     assert np.abs(found.actual - found.nominal).max() < 4 * found.error.max()
     assert (held_out_rows.normal_coverage(rows._replace(sd=np.full(20_000, 2.0))).actual > found.nominal).all()
 
 
-def test_importance_and_effects_are_those_of_the_decomposition(payload, model):
+def test_importance_and_effects_equal_the_decomposition(payload, model):
     anova = decompose(model)
     sobol = anova.sobol().set_index("feature")
     features = payload["importance"]["features"]
@@ -172,7 +172,7 @@ def test_axes_have_labels_and_missing_values_last(payload):
     assert len(pair["values"]) == len(pair["axes"][0]["points"]) * 3
 
 
-def test_the_matrix_holds_every_pair(payload, model):
+def test_the_matrix_holds_the_variance_shares_of_pairs(payload, model):
     part = payload["interactions"]
     pairs = decompose(model).interactions().set_index(["feature_1", "feature_2"])["variance_share"]
     shares = np.array(part["shares"])
@@ -182,7 +182,7 @@ def test_the_matrix_holds_every_pair(payload, model):
     assert part["strongest"][0]["term"] == "size × town"
 
 
-def test_data_summary(payload, table):
+def test_data_section_states_missing_shares_ranges_and_kinds(payload, table):
     rows = {row["name"]: row for row in payload["data"]["features"]}
     assert rows["age"]["missing"] == pytest.approx(table[0]["age"].isna().mean())
     assert rows["size"]["range"] == [table[0]["size"].min(), table[0]["size"].max()]
@@ -190,7 +190,7 @@ def test_data_summary(payload, table):
     assert not rows["noise"]["used"]
 
 
-def test_given_rows_are_judged_and_shown(model, tmp_path):
+def test_given_rows_with_targets_are_scored_and_are_examples(model, tmp_path):
     X, y = mixed_table(60, seed=1)
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
     assert found["title"] == "A model of price"
@@ -204,7 +204,7 @@ def test_given_rows_are_judged_and_shown(model, tmp_path):
     assert found["whatIf"]["model"]["examples"][1]["name"] == "row 1 of the table"
 
 
-def test_the_training_rows_are_recognised(model, table):
+def test_training_rows_among_given_rows_are_recognised(model, table):
     X, y = table
     subject = decompose(model).subject
     evidence = evidence_of(model, subject, given_rows(model, X, y, 0), 0)
@@ -215,8 +215,8 @@ def test_the_training_rows_are_recognised(model, table):
     assert len(other.new.observed) == len(X)
 
 
-def test_only_rows_that_are_not_known_are_judged(tmp_path):
-    """Noise fitted closely: with most training rows among the given ones, the report must not praise the model."""
+def test_only_rows_outside_the_training_table_are_scored(tmp_path):
+    """A model that overfits noise must score badly although most of the given rows are training rows."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(230, 4)), rng.normal(size=230)
     model = quick_model(X[:200], y[:200], alpha=1e-6)
@@ -231,7 +231,7 @@ def test_only_rows_that_are_not_known_are_judged(tmp_path):
     ends = model.predict_interval(X[200:], 0.9)
     inside = np.mean((ends[:, 0] <= y[200:]) & (y[200:] <= ends[:, 1]))
     assert curve["actual"][curve["nominal"].index(0.9)] == pytest.approx(inside)
-    assert "training table has them: 200 given rows" in found["quality"]["notes"][0]
+    assert "they are training rows: 200 given rows" in found["quality"]["notes"][0]
     one = payload_of(write_report(model, tmp_path / "r.html", X[:201], y[:201]))
     assert "no better than the mean" in one["fitted"]["summary"]
     none = payload_of(write_report(model, tmp_path / "r.html", X[:200], y[:200]))
@@ -239,8 +239,8 @@ def test_only_rows_that_are_not_known_are_judged(tmp_path):
     assert "This page was given no new rows" in none["quality"]["notes"][0]
 
 
-def test_a_race_that_equal_relevances_won_says_what_came_of_their_order(tmp_path):
-    """The race saw one order, the search on all rows another: both are shown, each with its own choice."""
+def test_race_and_order_search_are_both_shown_if_equal_relevances_win(tmp_path):
+    """The race and the search on all rows may choose different orders; the page shows both choices."""
     X, y = mixed_table(90)
     model = SalsaRegressor(random_state=0).fit(X, y)
     contenders = [Contender("learned matern52", 2, 5, 0.2, 0.1, 0.0), Contender("equal gaussian", 3, 5, 0.3, 0.1, 0.0)]
@@ -250,7 +250,7 @@ def test_a_race_that_equal_relevances_won_says_what_came_of_their_order(tmp_path
     )
     race, orders = payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"]
     assert [row["strong"] for row in race["rows"]] == [False, True]
-    assert "searched anew on all rows" in race["note"]
+    assert "the order was then searched on all rows" in race["note"]
     assert [row["name"] for row in orders["rows"]] == ["order 1", "order 2"]
     model.search_ = replace(model.search_, contenders=(contenders[0]._replace(won=True), contenders[1]))
     race = payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"][0]
@@ -258,7 +258,7 @@ def test_a_race_that_equal_relevances_won_says_what_came_of_their_order(tmp_path
 
 
 def test_unsure_effects_and_correlated_features_are_mentioned(tmp_path):
-    """Two numbers that are nearly the same, one that matters for sure, and a category."""
+    """The table has two strongly correlated numbers, one relevant number and one category."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.normal(size=80), "sure": rng.normal(size=80), "town": rng.choice(["x", "y"], 80)})
     X["minus-a"] = -X["a"] + 0.3 * rng.normal(size=80)
@@ -274,7 +274,7 @@ def test_unsure_effects_and_correlated_features_are_mentioned(tmp_path):
     assert "town" not in correlated
 
 
-def test_an_effect_is_unsure_by_the_rows_with_zero_inside_its_band():
+def test_an_effect_is_unsure_if_zero_is_inside_its_band_for_most_rows():
     values, sd = np.array([-3.0, -1.0, 3.0, 0.0]), np.ones(4)
     for weights, unsure in (([0.05, 0.8, 0.05, 0.1], True), ([0.15, 0.6, 0.15, 0.1], False)):
         points = np.array([0.0, 1.0, 2.0, np.nan])
@@ -282,7 +282,7 @@ def test_an_effect_is_unsure_by_the_rows_with_zero_inside_its_band():
         assert _is_unsure(Effect((axis,), values, sd, 1.0)) == unsure
 
 
-def test_interactions_are_not_mentioned_where_there_are_none(table, tmp_path):
+def test_a_model_of_order_1_mentions_no_interactions(table, tmp_path):
     found = payload_of(write_report(quick_model(*table, order=1), tmp_path / "r.html"))
     assert len(found["importance"]["orders"]) == 1
     assert "interaction" not in found["effectsNote"]
@@ -303,7 +303,7 @@ def test_interactions_are_not_mentioned_where_there_are_none(table, tmp_path):
         ([0.0, 1.0], ["0", "100"]),
     ],
 )
-def test_percentages_of_a_whole_add_up(shares, texts):
+def test_percentages_of_a_whole_add_up_to_100(shares, texts):
     assert adding_up(shares) == [f"{text}\u202f%" for text in texts]
 
 
@@ -319,12 +319,12 @@ def test_percentages_of_a_whole_add_up(shares, texts):
         ([0.9997, 0.0003], "< 0.1\u202f% of the variance, all in pairs"),
     ],
 )
-def test_interactions_are_described_by_what_they_do(shares, words):
+def test_interactions_are_described_by_their_share_of_the_variance(shares, words):
     assert _together_words(_order_groups(np.array(shares)), len(shares)) == words
 
 
-def test_a_product_kernel_is_not_an_interaction_of_all_features(table, tmp_path):
-    """What it does is said, which is nearly additive; the order of the kernel is in the small print."""
+def test_a_product_kernel_is_described_by_the_interactions_of_its_function(table, tmp_path):
+    """The function is nearly additive although the kernel is a product of all features."""
     X = table[0][["size", "age", "noise"]].fillna(0)
     model = quick_model(X, X["size"] * (50 + X["age"]), 3, interactions="exact", kernel="gaussian")
     found = payload_of(write_report(model, tmp_path / "r.html"))
@@ -334,14 +334,14 @@ def test_a_product_kernel_is_not_an_interaction_of_all_features(table, tmp_path)
     assert found["importance"]["interactions"].endswith("nearly all in pairs")
 
 
-def test_one_pair_is_not_counted():
+def test_the_note_on_effects_names_a_single_pair_without_a_number():
     pairs = [{"features": [0, 1]}, {"features": [0, 2]}]
-    assert effects_note(pairs[:1], []).startswith("All features, and the one pair worth seeing.")
-    assert effects_note(pairs, []).startswith("All features, and the 2 pairs worth seeing.")
+    assert effects_note(pairs[:1], []).startswith("The table lists all features and the one pair of largest share.")
+    assert effects_note(pairs, []).startswith("The table lists all features and the 2 pairs of largest share.")
 
 
-def test_columns_that_say_nothing_are_not_used(tmp_path):
-    """Constant, empty, one level: in the facts, the table, the effects and the controls."""
+def test_constant_and_empty_columns_count_as_unused(tmp_path):
+    """A constant, an empty and a one-level column are unused in the facts, the table, the effects and the controls."""
     X, y = mixed_table(60)
     X = X[["size", "town"]].assign(same=1.0, nothing=np.nan, level="x")
     found = payload_of(write_report(quick_model(X, y), tmp_path / "r.html"))
@@ -352,11 +352,11 @@ def test_columns_that_say_nothing_are_not_used(tmp_path):
     assert data["nothing"]["counts"] == []
     effects = {effect["term"]: effect for effect in found["effects"]}
     assert all("axes" not in effects[name] for name in ("same", "nothing", "level"))
-    assert "same in all rows" in effects["same"]["reason"]
+    assert "constant in the training table" in effects["same"]["reason"]
     assert [feature["fixed"] for feature in found["whatIf"]["model"]["features"]] == [False, False, True, True, True]
 
 
-def test_a_low_rank_model_says_what_it_cannot(tmp_path):
+def test_a_low_rank_report_has_no_leave_one_out_and_says_why(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (360, 3))
     y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=360)
@@ -375,19 +375,19 @@ def test_a_low_rank_model_says_what_it_cannot(tmp_path):
     assert "This page was given no new rows" in whole["quality"]["notes"][1]
 
 
-def test_new_rows_alone_are_examples(model, table, tmp_path):
+def test_given_rows_without_targets_are_examples_only(model, table, tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", table[0].head(3)))
     assert len(found["whatIf"]["model"]["examples"]) == 4
     assert found["quality"]["scores"][0]["name"] == "salsa, cross-validation"
 
 
-def test_a_file_on_disk_gives_the_same_report(model, report, tmp_path):
+def test_a_saved_and_loaded_model_gives_an_equal_report(model, report, tmp_path):
     model.save(tmp_path / "m.salsa")
     first, second = payload_of(report), payload_of(write_report(salsa.load(tmp_path / "m.salsa"), tmp_path / "r.html"))
     assert {**first, "byline": ""} == {**second, "byline": ""}
 
 
-def test_too_many_training_rows_for_leave_one_out(model, monkeypatch, table, tmp_path):
+def test_without_memory_for_leave_one_out_bands_and_coverage_are_left_out(model, monkeypatch, table, tmp_path):
     def refuse(self):
         raise MemoryError("the uncertainty of predictions needs about 9 TB")
 
@@ -400,20 +400,20 @@ def test_too_many_training_rows_for_leave_one_out(model, monkeypatch, table, tmp
     assert found["quality"]["scores"][-2]["name"] == "linear model, cross-validation on new rows"
 
 
-def test_a_large_model_says_why_it_is_not_in_the_page(model, monkeypatch, tmp_path):
+def test_a_model_too_large_for_the_page_is_left_out_with_a_reason(model, monkeypatch, tmp_path):
     monkeypatch.setattr("salsa.explain.report.whatif_section.MODEL_NUMBERS", 300)
     found = payload_of(write_report(model, tmp_path / "r.html"))["whatIf"]
     assert found["model"] is None
     assert "100 rows times 4 features" in found["sentence"]
 
 
-# Requests that cannot be met ------------------------------------------------------------------------------------------
+# Invalid requests -----------------------------------------------------------------------------------------------------
 
 
-def test_wrong_requests_are_refused(model, table, tmp_path):
+def test_invalid_arguments_raise_errors_and_write_nothing(model, table, tmp_path):
     X, y = table
     path = tmp_path / "r.html"
-    with pytest.raises(ValueError, match="y without X"):
+    with pytest.raises(ValueError, match="y was given without X"):
         write_report(model, path, y=y)
     with pytest.raises(ValueError, match=r"y has the shape \(99,\)"):
         write_report(model, path, X, y[:-1])
@@ -432,7 +432,7 @@ def test_wrong_requests_are_refused(model, table, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_error_leaves_the_old_file_and_nothing_else(model, monkeypatch, tmp_path):
+def test_a_failed_write_keeps_the_old_file_and_leaves_no_temporary_file(model, monkeypatch, tmp_path):
     path = tmp_path / "r.html"
     path.write_text("old")
 
@@ -446,7 +446,7 @@ def test_an_error_leaves_the_old_file_and_nothing_else(model, monkeypatch, tmp_p
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_file_may_be_read_by_others(report, tmp_path):
+def test_the_file_has_the_usual_permissions(report, tmp_path):
     (tmp_path / "other").touch()
     assert report.stat().st_mode == (tmp_path / "other").stat().st_mode
 
@@ -495,8 +495,8 @@ def odd_reports(tmp_path_factory):
 def test_every_kind_of_model_has_a_report(odd_reports):
     found = {name: payload_of(path) for name, path in odd_reports.items()}
     assert "constant" in found["constant target"]["quality"]["sentence"]
-    assert "Nothing matters" in found["constant target"]["importance"]["sentence"]
-    assert "Nothing matters" in found["nothing used"]["importance"]["sentence"]
+    assert "All predictions are equal" in found["constant target"]["importance"]["sentence"]
+    assert "All predictions are equal" in found["nothing used"]["importance"]["sentence"]
     assert found["nothing used"]["whatIf"]["model"] is None
     assert "output 0" in found["two outputs"]["fitted"]["notes"][-1]
     assert len(found["a hundred long names"]["interactions"]["names"]) == 30
@@ -504,7 +504,7 @@ def test_every_kind_of_model_has_a_report(odd_reports):
     assert "too few rows" in found["one row"]["quality"]["sentence"]
 
 
-def test_another_output_can_be_chosen(tmp_path):
+def test_the_report_covers_the_chosen_output(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(50, 2))
     model = quick_model(x, np.c_[x[:, 0], 5 * x[:, 1]])
@@ -512,8 +512,8 @@ def test_another_output_can_be_chosen(tmp_path):
     assert found["importance"]["features"][0]["name"] == "x1"
 
 
-def test_a_large_table_stays_small(tmp_path):
-    """20 used features, 2000 rows: what the page computes with is exact, what it only draws is rounded."""
+def test_the_report_of_2000_rows_and_20_features_is_below_3_megabytes(tmp_path):
+    """Numbers that are only drawn are rounded; numbers that predictions need are exact."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(2000, 20))
     model = quick_model(X, X[:, 0] * X[:, 1] + X[:, 2:].sum(axis=1))
@@ -529,7 +529,7 @@ def browser():
     if (chromium := shutil.which("chromium")) is None:
         pytest.skip("there is no chromium: the page cannot be opened")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of playwright's event loop
+        warnings.simplefilter("ignore")  # warnings of playwright's event loop
         with sync_api.sync_playwright() as playwright:
             launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split())
             yield launched
@@ -538,7 +538,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser):
-    """open_page(path, **context) -> page; afterwards nothing must have gone wrong on any of them."""
+    """Give a function that opens a report; the test fails if any page logs, raises, asks or requests something."""
     contexts, troubles = [], []
 
     def open_one(path, *, width=1280, height=900, **options):
@@ -560,7 +560,7 @@ def open_page(browser):
 
 
 def settle(page):
-    """Two frames: what was asked for has been drawn."""
+    """Wait for two frames, after which all changes are drawn."""
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
@@ -586,7 +586,7 @@ KERNELS = [
 
 @pytest.mark.parametrize(("kernel", "order", "interactions"), KERNELS)
 def test_the_page_predicts_and_explains_as_python_does(kernel, order, interactions, open_page, table, tmp_path):
-    """Random rows of numbers, categories and missing values, also beyond the data; all base kernels and orders."""
+    """Rows have random numbers, categories and missing values, some outside the range of the training data."""
     relevance = [1.0, 0.5, 2.0, 0.3, 0.7] if interactions == "exact" and order == 5 else [1.0, 0.5, 2.0, 0.3, 0.0]
     model = quick_model(*table, order, kernel=kernel, interactions=interactions, relevance=relevance)
     path = write_report(model, tmp_path / "r.html")
@@ -636,12 +636,12 @@ def test_a_slider_moves_by_keyboard(open_page, report, model, table):
     values = stored["examples"][0]["values"]
     values[[feature["name"] for feature in stored["features"]].index("size")] = size
     assert page.evaluate("(row) => salsaReport.explain(row).prediction", values) == after
-    page.get_by_label("Start from").select_option(label="a training row of highest prediction")
+    page.get_by_label("Start from").select_option(label="training row with highest prediction")
     highest, _ = answer(page)
     assert highest == pytest.approx(model.predict(table[0]).max(), rel=1e-9)
 
 
-def test_the_table_sorts_and_searches_and_opens_curves(open_page, report):
+def test_the_table_of_effects_can_be_sorted_and_searched_and_opens_curves(open_page, report):
     page = open_page(report)
     terms = page.locator(".effects tbody th")
     by_share = terms.all_inner_texts()
@@ -666,7 +666,7 @@ def test_the_table_sorts_and_searches_and_opens_curves(open_page, report):
     assert panel.locator("circle.dot").count() == 4
 
 
-def test_surfaces_and_matrix_are_read_by_pointer_and_keys(open_page, report):
+def test_values_of_surfaces_and_matrix_can_be_read_by_pointer_and_keys(open_page, report):
     page = open_page(report)
     page.locator(".effects").get_by_role("button", name="size × town").click()
     panel = page.locator(".panel")
@@ -684,8 +684,8 @@ def test_surfaces_and_matrix_are_read_by_pointer_and_keys(open_page, report):
     assert panel.locator("h3").inner_text() == "size × town"
 
 
-def test_blue_adds_and_orange_takes_away(open_page, report):
-    """As in the waterfall of matplotlib; nothing is said of features that add nothing."""
+def test_positive_contributions_are_blue_and_negative_ones_orange(open_page, report):
+    """The colours agree with the waterfall of matplotlib."""
     page = open_page(report)
     _, contributions = answer(page)
     assert max(contributions) > 0 > min(contributions)
@@ -700,7 +700,7 @@ def test_blue_adds_and_orange_takes_away(open_page, report):
         assert all(title.split(": ")[-1].startswith(sign) for title in titles)
 
 
-def test_the_waterfall_leaves_out_nothing_and_counts_one_other(open_page, tmp_path):
+def test_the_waterfall_sums_further_features_and_omits_unused_ones(open_page, tmp_path):
     rng = np.random.default_rng(0)
     X = np.c_[rng.normal(size=(40, 11)), np.ones(40)]
     page = open_page(write_report(quick_model(X, X[:, :11].sum(axis=1), order=2), tmp_path / "r.html"))
@@ -712,8 +712,8 @@ def test_the_waterfall_leaves_out_nothing_and_counts_one_other(open_page, tmp_pa
     assert page.locator(".control").count() == 11
 
 
-def test_few_values_are_dots(open_page, tmp_path):
-    """A boolean and a number of five values with missing ones: dots with bars, no band."""
+def test_features_with_few_values_are_drawn_as_dots_with_error_bars(open_page, tmp_path):
+    """The table has a boolean, and a number with five values and missing ones."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"flag": rng.random(80) < 0.5, "stars": rng.integers(1, 6, 80).astype(float)})
     X.loc[:9, "stars"] = np.nan
@@ -730,7 +730,7 @@ def test_few_values_are_dots(open_page, tmp_path):
     assert ticks[:5] == ["1", "2", "3", "4", "5"]
 
 
-def test_a_page_without_interactions_does_not_speak_of_them(open_page, table, tmp_path):
+def test_the_page_of_a_model_of_order_1_mentions_no_interactions(open_page, table, tmp_path):
     page = open_page(write_report(quick_model(*table, order=1), tmp_path / "r.html"))
     settle(page)
     assert "interaction" not in page.locator("#matters").inner_text()
@@ -738,8 +738,8 @@ def test_a_page_without_interactions_does_not_speak_of_them(open_page, table, tm
     assert all("interaction" not in title for title in page.locator("#matters title").all_text_contents())
 
 
-def test_the_matrix_has_numbers_and_a_diagonal(open_page, tmp_path):
-    """Of eleven features, beside the list of pairs."""
+def test_the_matrix_of_11_features_shows_all_shares_and_its_diagonal(open_page, tmp_path):
+    """Shares below 0.05 % have no number."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 11))
     page = open_page(write_report(quick_model(X, X.sum(axis=1) + 3 * X[:, 0] * X[:, 1]), tmp_path / "r.html"))
@@ -755,8 +755,8 @@ def test_the_matrix_has_numbers_and_a_diagonal(open_page, tmp_path):
 
 
 @pytest.mark.parametrize("width", [375, 1280])
-def test_tables_show_all_their_columns(width, open_page, tmp_path):
-    """Whatever the length of names."""
+def test_tables_show_all_columns_also_with_long_names(width, open_page, tmp_path):
+    """No cell lies outside its table."""
     X, y = mixed_table(60)
     X = X.rename(columns={"size": "a name that goes on and on and on and on " * 4, "age": "unbroken" * 30})
     page = open_page(write_report(quick_model(X, y), tmp_path / "r.html"), width=width)
@@ -769,8 +769,8 @@ def test_tables_show_all_their_columns(width, open_page, tmp_path):
     assert page.locator(".effects .open").first.get_attribute("title") in X.columns
 
 
-def test_every_odd_report_opens_on_a_phone(open_page, odd_reports):
-    """No overflow, no error, no dialog, every chart drawn; the names are there, as text."""
+def test_every_odd_report_opens_on_a_phone_without_overflow(open_page, odd_reports):
+    """Every chart is drawn, and names with markup appear as text."""
     for name, path in odd_reports.items():
         page = open_page(path, width=360, height=740)
         settle(page)
@@ -784,7 +784,7 @@ def test_every_odd_report_opens_on_a_phone(open_page, odd_reports):
         page.context.close()
 
 
-def test_targets_for_fingers_are_large(open_page, report):
+def test_touch_targets_are_at_least_40_pixels_high(open_page, report):
     page = open_page(report, width=360, height=740, has_touch=True)
     settle(page)
     heights = page.evaluate(
@@ -795,7 +795,7 @@ def test_targets_for_fingers_are_large(open_page, report):
     assert overflow(page) <= 0
 
 
-#: Pairs of labels of a chart that are closer side by side than so many pixels
+#: Pairs of labels of a chart with less than `gap` pixels between them side by side
 OVERLAPS = """(gap) => [...document.querySelectorAll('.chart svg')].flatMap((chart) => {
     const boxes = [...chart.querySelectorAll('text')].map((t) => [t.textContent, t.getBoundingClientRect()]);
     return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).filter(([, q]) =>
@@ -805,7 +805,7 @@ OVERLAPS = """(gap) => [...document.querySelectorAll('.chart svg')].flatMap((cha
 
 
 def test_labels_do_not_overlap(open_page, odd_reports, report):
-    """Of every chart, at two widths: no two labels share more than a hair."""
+    """Every chart at two widths has no two labels that overlap by more than 1.5 pixels."""
     for path in (
         report,
         odd_reports["a hundred long names"],
@@ -821,7 +821,7 @@ def test_labels_do_not_overlap(open_page, odd_reports, report):
 
 @pytest.fixture(scope="module")
 def homes(tmp_path_factory):
-    """Numbers whose last tick is close to the end, with missing values, and two categories of four levels."""
+    """Write a report on numbers with missing values, whose last tick is close to the end, and on two categories."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"area": rng.uniform(20, 205, 150), "built": rng.integers(1900, 2024, 150).astype(float)})
     X["heating"] = rng.choice(["gas", "heat pump", "oil", "wood"], 150)
@@ -855,7 +855,7 @@ def test_a_heat_map_names_every_level_that_has_room(width, open_page, homes):
     assert len(numbers) == 16 or width == 320
 
 
-def test_many_levels_are_turned(open_page, tmp_path):
+def test_labels_of_many_levels_are_rotated(open_page, tmp_path):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.choice([f"the level {i}" for i in range(12)], 200), "b": rng.choice(["u", "v"], 200)})
     y = rng.normal(size=12)[X["a"].str[10:].astype(int)] * (X["b"] == "u")
@@ -867,8 +867,8 @@ def test_many_levels_are_turned(open_page, tmp_path):
     assert overflow(page) <= 0
 
 
-def test_blue_adds_and_orange_takes_away_in_heat_maps(open_page, homes):
-    """With the strength of the largest in either picture, the interaction and the joint effect."""
+def test_heat_map_cells_are_blue_or_orange_with_opacity_by_size(open_page, homes):
+    """The colour scale is symmetric, for the interaction and for the joint effect."""
     page = open_page(homes)
     page.locator(".effects").get_by_role("button", name="heating × district", exact=True).click()
     settle(page)
@@ -884,7 +884,7 @@ def test_blue_adds_and_orange_takes_away_in_heat_maps(open_page, homes):
     assert low.replace("−", "+") == high
 
 
-def test_the_page_says_what_interactions_do(open_page, homes):
+def test_the_page_shows_the_variance_shares_of_interactions(open_page, homes):
     page = open_page(homes)
     words = payload_of(homes)["importance"]["interactions"]
     assert page.locator(".facts div", has_text="Interactions").locator("dd").inner_text() == words
@@ -894,7 +894,7 @@ def test_the_page_says_what_interactions_do(open_page, homes):
     assert all(share in page.locator("#matters .legend").first.inner_text() for share in shares)
 
 
-def test_dark_mode_and_print(open_page, report):
+def test_the_page_has_a_dark_mode_and_prints_without_contents(open_page, report):
     page = open_page(report, color_scheme="dark")
     background = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(background) == "rgb(18, 22, 27)"
@@ -905,5 +905,5 @@ def test_dark_mode_and_print(open_page, report):
     assert page.locator("#matters").is_visible()
 
 
-def test_given_is_named_by_its_target():
+def test_the_title_names_the_target():
     assert Given(None, None, None, "price").title == "A model of price"

@@ -1,4 +1,4 @@
-"""What all pictures share: a place to draw, names and numbers that fit, and colours that survive grey."""
+"""Helpers of all displays: axes, names and numbers that fit, and colours that differ in greyscale."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 Side = Literal["x", "y"]
 SIDES: tuple[Side, Side] = ("x", "y")
-#: A dark blue and a light orange: apart for colour-blind eyes and in grey
+#: Dark blue and light orange differ for colour-blind readers and in greyscale
 DARK, LIGHT = "#08519c", "#f5b26b"
-#: From what takes away to what adds, as in a waterfall
+#: Colours from negative (orange) to positive (blue) values, as in a waterfall
 DIVERGING = ("#b35806", LIGHT, "#f7f7f7", "#6baed6", DARK)
 LINE, FAINT, TEXT = "0.35", "0.75", "0.15"
-BAND = 2.0  # standard deviations either side of an effect
+BAND = 2.0  # standard deviations on either side of an effect
 LONGEST_NAME = 28
 SMALLEST_FONT, USUAL_FONT = 5.0, 10.0
-LARGEST, GROWING_STEPS = 80.0, 4  # inches, and times that a figure is made larger
+LARGEST, GROWING_STEPS = 80.0, 4  # inches of a figure, at most; steps by which a figure is enlarged, at most
 RUG_TICKS, RUG_HEIGHT = 100, 0.035
 _UNKNOWN = "□"
 
 
 @contextmanager
 def axes_or_new(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
-    """The axes given, or those of a new figure, which grows until nothing is cut off; inches are for usual letters."""
+    """Give `ax`, or axes of a new figure that grows until all texts fit; sizes are in inches for font size 10."""
     if ax is not None:
         yield ax
         return
@@ -50,7 +50,7 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
 
 
 def _grow(figure: Figure) -> None:
-    """Titles and names are centred on their axes: what is cut off at one end needs twice as much room."""
+    """Enlarge a figure until all texts fit; by twice the missing length, as titles and names are centred on axes."""
     for _ in range(GROWING_STEPS):
         figure.draw_without_rendering()
         box, size = figure.get_tightbbox(), figure.get_size_inches()
@@ -61,7 +61,7 @@ def _grow(figure: Figure) -> None:
 
 
 def diverging() -> LinearSegmentedColormap:
-    """Orange below zero, pale at it, blue above: apart for colour-blind eyes."""
+    """Return a colour map: orange below zero, pale at zero, blue above, different for colour-blind readers."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("salsa", DIVERGING)
@@ -75,9 +75,9 @@ def check_matplotlib() -> None:
 
 
 def strongest(sizes: Floats, most: int) -> NDArray[np.intp]:
-    """Places of the `most` largest of sizes that are not zero, the largest first."""
+    """Return the places of the `most` sizes of largest absolute value, largest first, without zeros."""
     if most < 1:
-        raise ValueError(f"most={most}: at least one row is to be shown")
+        raise ValueError(f"most={most}: give at least 1, the number of rows to show")
     ranking = np.argsort(-np.abs(sizes), kind="stable")
     return ranking[: min(most, np.count_nonzero(sizes))]
 
@@ -87,7 +87,7 @@ def others_name(count: int) -> str:
 
 
 def label(text: object, longest: int = LONGEST_NAME) -> str:
-    """A name for matplotlib: one line, shortened in the middle, no mathematics, no glyphs that fonts lack."""
+    """Return a name for matplotlib: one line, shortened in the middle, without math mode and unknown glyphs."""
     name = " ".join(str(text).split())
     if len(name) > longest:
         tail = (longest - 1) // 2
@@ -97,7 +97,7 @@ def label(text: object, longest: int = LONGEST_NAME) -> str:
 
 
 def _font_files() -> tuple[str, ...]:
-    """Of the families that matplotlib is set to draw with."""
+    """Return the font files of the families that matplotlib is set to draw with."""
     check_matplotlib()
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont
@@ -107,14 +107,14 @@ def _font_files() -> tuple[str, ...]:
 
 @lru_cache
 def _glyphs(files: tuple[str, ...]) -> frozenset[int]:
-    """The letters that these fonts can draw."""
+    """Return the code points that these fonts can draw."""
     from matplotlib.font_manager import get_font
 
     return frozenset().union(*(get_font(file).get_charmap() for file in files))
 
 
 def number(value: float, digits: int = 4) -> str:
-    """With so many significant digits, and an exponent only for the very large and small."""
+    """Format a number with so many significant digits, and an exponent for very large and small numbers only."""
     whole = 10 ** (digits - 1) <= abs(value) < 999999.5
     text = f"{value:.0f}" if whole else f"{value + 0.0:.{digits}g}"
     mantissa, e, exponent = text.partition("e")
@@ -122,13 +122,13 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def signed(value: float) -> str:
-    """A difference, with three digits."""
+    """Format a difference with its sign and three significant digits."""
     text = number(value, 3)
     return text if text.startswith("−") else f"+{text}"
 
 
 def percent(share: float) -> str:
-    """A share of one, as short as it can be said."""
+    """Format a share of one as a percentage, with more decimals for small shares."""
     if 0 < share < 1e-4:
         return "< 0.01 %"
     digits = 0 if share == 0 or share >= 0.0995 else 1 if share >= 0.00995 else 2
@@ -136,7 +136,7 @@ def percent(share: float) -> str:
 
 
 def percent_axis(ax: Axes, side: Side) -> None:
-    """Ticks at shares of one, as many as there is room for."""
+    """Label an axis of shares in percent, with as many ticks as fit."""
     from matplotlib.ticker import MaxNLocator
 
     axis, width = (ax.xaxis, 55.0) if side == "x" else (ax.yaxis, 25.0)
@@ -146,9 +146,9 @@ def percent_axis(ax: Axes, side: Side) -> None:
 
 
 def name_ticks(ax: Axes, side: Side, names: Sequence[str]) -> float | None:
-    """Names at 0, 1, 2, ...: in smaller letters, then fewer of them, where there is little room.
+    """Write names at 0, 1, 2, ... of an axis. If room is short, letters become smaller, then names are left out.
 
-    The size of letters in points, None if not all names are there.
+    Return the font size in points, or None if names were left out.
     """
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties
@@ -166,13 +166,13 @@ def name_ticks(ax: Axes, side: Side, names: Sequence[str]) -> float | None:
 
 
 def room_per_cell(ax: Axes, side: Side, cells: int) -> float:
-    """Points of 1/72 inch for each, where so many share a side of the axes."""
+    """Return the length of one of `cells` equal cells along a side of the axes, in points (1/72 inch)."""
     box = ax.get_window_extent()
     return float(box.width if side == "x" else box.height) * 72 / ax.figure.dpi / cells
 
 
 def draw_rug(ax: Axes, side: Side, rug: Distribution) -> None:
-    """Ticks where the data are, longer where there are more of equal value."""
+    """Draw ticks at values of the data; ticks of frequent values are longer."""
     from matplotlib.collections import LineCollection
 
     points, weights = thinned(rug, RUG_TICKS)
@@ -187,13 +187,13 @@ def draw_rug(ax: Axes, side: Side, rug: Distribution) -> None:
 
 
 def write_beside(ax: Axes, texts: Sequence[str], ends: Sequence[float], size: float | None) -> None:
-    """A text to the right of where each row ends, a little smaller than its name; none if names are left out."""
+    """Write a text to the right of the end of each row, smaller than font size `size`; nothing if `size` is None."""
     for row, (text, end) in enumerate(zip(texts, ends, strict=True) if size else ()):
         ax.annotate(text, (end, row), (6, 0), textcoords="offset points", va="center", fontsize=0.85 * (size or 0.0))
 
 
 def write_in_cells(ax: Axes, texts: Any, dark: Any) -> None:
-    """Texts (rows, columns) at the middle of unit cells, white on dark ones, if the longest fits."""
+    """Write texts (rows, columns) into unit cells, white on dark cells; nothing if the longest text does not fit."""
     rows, columns = texts.shape
     longest = max(map(len, texts.ravel())) or 1
     size = min(8.5, 0.45 * room_per_cell(ax, "y", rows), room_per_cell(ax, "x", columns) / (0.7 * longest))

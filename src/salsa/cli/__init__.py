@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Results go to standard output, everything else to standard error."""
+"""The command line. Commands print results to standard output and everything else to standard error."""
 
 import os
 import signal
@@ -18,11 +18,11 @@ from salsa.cli import compare, demo, explain, fit, info, predict, reproduce
 from salsa.cli.completion import serve_named_shell
 from salsa.cli.plain import PlainCommand, PlainGroup
 
-UsageError: Any = typer.BadParameter.__base__  # click's, or that of typer's own copy of click
+UsageError: Any = typer.BadParameter.__base__  # the class of click, or of typer's own copy of click
 INTERRUPTED = 130
 EXIT_CODES = (
-    "Exit codes: 0 success; 1 the reader of the output left; 2 something to mend, told in one line on standard error; "
-    f"{INTERRUPTED} interrupted. Files are written whole or not at all."
+    "Exit codes: 0 success; 1 the output pipe was closed; 2 an error, explained in one line on standard error; "
+    f"{INTERRUPTED} interrupted. Files are written completely or not at all."
 )
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ app.add_typer(reproduce.app, name="reproduce")
 
 
 def main() -> None:
-    """Run the command line. What a user can mend ends in one line on standard error and exit code 2."""
+    """Run the command line. Errors that a user can fix give one line on standard error and exit code 2."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _interrupt)
     try:
@@ -46,7 +46,7 @@ def main() -> None:
             status = 0 if serve_named_shell(sys.argv[1:]) else app(standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit is quiet too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the flush at exit must not fail either
         sys.exit(1)
     except UsageError as error:
         _fail(error.format_message())
@@ -55,7 +55,7 @@ def main() -> None:
     except (ValueError, MemoryError) as error:
         _fail(str(error) or "out of memory")
     except RuntimeError as error:
-        if not isinstance(error.__cause__, KeyboardInterrupt):  # before 3.12, from a class that was being made
+        if not isinstance(error.__cause__, KeyboardInterrupt):  # before Python 3.12: while a class was created
             raise
         status = INTERRUPTED
     if status == INTERRUPTED:
@@ -65,7 +65,7 @@ def main() -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """What the library warns of, each once, as a line for people."""
+    """Print each warning of the library once, as one line on standard error."""
     with warnings.catch_warnings():
         warnings.simplefilter("once", UserWarning)
         warnings.showwarning = lambda message, *_, **__: print(f"salsa: {message}", file=sys.stderr)
@@ -73,7 +73,7 @@ def _plain_warnings() -> Iterator[None]:
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """Before Python 3.12 its own handler raises a bare class, which pandas' reader takes for an unreadable file."""
+    """Raise an instance: before 3.12 Python's handler raises the class, which pandas' reader takes for a bad file."""
     raise KeyboardInterrupt
 
 

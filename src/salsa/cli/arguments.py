@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands share."""
 
 import os
 from typing import Annotated
@@ -9,7 +9,7 @@ from salsa.cli.completion import complete_column
 
 
 def check_readable(path: str | None) -> str | None:
-    """Told at once, not after imports and other files; - is standard input."""
+    """Raise OSError if there is no such file, before slow imports and other files; - is standard input."""
     if path not in (None, "-"):
         os.stat(path)
     return path
@@ -28,21 +28,21 @@ Model = Annotated[
 ]
 Drop = Annotated[
     list[str] | None,
-    typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to leave out; may be repeated."),
+    typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to ignore; may be repeated."),
 ]
 Category = Annotated[
     list[str] | None,
     typer.Option(
         metavar="COLUMN",
         autocompletion=complete_column,
-        help="Column of categories, even if numbers; may be repeated.",
+        help="Column to take as categories, even if it holds numbers; may be repeated.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 
 
 def check_seconds(value: float | None) -> float | None:
-    """Of a time limit; None: there is none."""
+    """Return a time limit in seconds, or None for no limit; raise BadParameter unless it is positive and finite."""
     if value is not None and not 0 < value < float("inf"):
         raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 120")
     return value

@@ -1,4 +1,4 @@
-"""salsa compare: which method predicts a table best."""
+"""salsa compare: a leaderboard of methods on a table."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ from salsa.cli.training_file import Roles, whole_table
 if TYPE_CHECKING:
     from salsa.baselines import Comparison
 
-ALL, PAPER = "all", "paper"  # words that stand for many methods
+ALL, PAPER = "all", "paper"  # words that stand for several methods
 
 
 def _method_names() -> list[str]:
@@ -33,31 +33,29 @@ def compare(
         typer.Option(
             metavar="NAMES",
             autocompletion=complete_list(_method_names),
-            help="Methods, separated by commas: salsa, ridge, ...; paper for those of the paper, all for all; "
-            "a few quick ones if left out.",
+            help="Methods, separated by commas: salsa, ridge, ...; paper: the methods of the paper; all: all methods; "
+            "default: a few fast methods.",
         ),
     ] = None,
     cv: Annotated[int, typer.Option(metavar="FOLDS", min=2, help="Number of cross-validation folds.")] = 5,
     limit: Annotated[
         float | None,
-        typer.Option(
-            metavar="SECONDS", callback=check_seconds, help="Time that a method may take for all folds together."
-        ),
+        typer.Option(metavar="SECONDS", callback=check_seconds, help="Time limit of a method for all folds together."),
     ] = None,
     drop: Drop = None,
     category: Category = None,
     plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw the errors: .png, .svg or .pdf by its name.")
+        Path | None, typer.Option(metavar="FILE", help="Also draw the errors to this .png, .svg or .pdf file.")
     ] = None,
     seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Seed of the shuffled folds.")] = 0,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Methods that run at the same time.")] = 1,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Methods that run in parallel.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Compare methods on a table: mean squared error in cross-validation, the same folds for all.
+    """Compare methods on a table by their mean squared error in cross-validation, with equal folds for all methods.
 
     Every method tunes itself on the training rows of a fold, and runs on one thread. The smallest error comes first.
 
-    For rivals, text becomes columns of 0 and 1 and missing numbers medians; salsa takes both as they are.
+    For other methods, text becomes columns of 0 and 1, and missing numbers become medians; salsa needs neither.
 
     Example: [bold]salsa compare houses.csv --target price --methods salsa,ridge,gbrt --limit 60[/bold]
     """
@@ -71,7 +69,7 @@ def compare(
         print(f"salsa: {note}", file=sys.stderr)
     with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
         comparison = compared(table.X, table.y, chosen, cv, time_limit=limit, n_jobs=jobs, random_state=seed)
-    best = comparison.best  # tells why, if no method finished
+    best = comparison.best  # raises an error with the reason if no method finished
     if plot is not None:
         _draw(comparison, plot)
     fields = {"rows": table.rows, "features": len(table.features), "folds": cv, "best": best, "plot": plot}
@@ -79,7 +77,7 @@ def compare(
 
 
 def _chosen(text: str) -> list[str]:
-    """The names in a list separated by commas, in letters of any case; two words stand for many."""
+    """Return the methods in a comma-separated list, in any letter case; "all" and "paper" stand for several."""
     from salsa.baselines.registry import RIVALS, find_rival
 
     many = {ALL: list(RIVALS), PAPER: [name for name, rival in RIVALS.items() if rival.in_paper]}
@@ -88,7 +86,7 @@ def _chosen(text: str) -> list[str]:
 
 
 def _lacking(names: Sequence[str]) -> Iterator[str]:
-    """A line for every method whose package is not there: better before the work than after it."""
+    """Yield a line for every method whose package is not installed, to be printed before the work starts."""
     from salsa.baselines.registry import RIVALS, lacks_package
 
     for rival in map(RIVALS.__getitem__, names):
@@ -98,7 +96,7 @@ def _lacking(names: Sequence[str]) -> Iterator[str]:
 
 
 def _check_plot(path: Path, data: str) -> None:
-    """ValueError unless there will be a picture: better before the work than after it."""
+    """Raise ValueError before the work starts if the picture cannot be drawn or written."""
     from salsa.cli.tables.writing import check_output
 
     try:
@@ -118,7 +116,7 @@ def _picture(path: Path) -> str:
 
 
 def _draw(comparison: "Comparison", path: Path) -> None:
-    """The errors as a picture, whole or not at all."""
+    """Draw the errors to a file, completely or not at all."""
     from matplotlib import pyplot as plt
 
     from salsa._utils.atomic import replacing
@@ -131,7 +129,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
 
 def _print_comparison(fields: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     print_fields((name, value) for name, value in fields.items() if value is not None)
-    finished = [row for row in rows if row["status"] == "ok"]  # the others come last
+    finished = [row for row in rows if row["status"] == "ok"]  # failed methods come last
     names = ("method", "mse", "+/-", "R2", "fit\nseconds", "predict\nseconds")
     print_table(names, map(_cells, finished))
     if failed := rows[len(finished) :]:

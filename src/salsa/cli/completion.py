@@ -1,4 +1,4 @@
-"""What a shell offers when the tab key is pressed: quick, and silent where there is nothing to offer."""
+"""Completion of names when the tab key is pressed in a shell; errors give no output."""
 
 import csv
 import gzip
@@ -19,9 +19,9 @@ Completion = Callable[[str], list[str]]
 
 
 class Offer(str):
-    """A name that becomes what one would have to type when it is formatted; only bash leaves that to us.
+    """A name that is quoted for bash when it is formatted; other shells quote names themselves.
 
-    Not earlier, because typer first compares it with what has been typed, without its quotes and backslashes.
+    Quoting waits for formatting because typer first compares the plain name with the typed text, without quotes.
     """
 
     def __format__(self, _: str) -> str:
@@ -35,9 +35,9 @@ class Offer(str):
 
 
 def serve_named_shell(arguments: list[str]) -> bool:
-    """Do what --show-completion and --install-completion with the name of a shell ask for; whether they did.
+    """Run --show-completion or --install-completion for a named shell; return whether the arguments asked for it.
 
-    typer's own take no name, but look for the shell that is running; in a script there may be none.
+    The options of typer take no name but detect the running shell; in a script there may be none.
     """
     if len(arguments) != 2 or arguments[1] not in SHELLS:
         return False
@@ -51,27 +51,27 @@ def serve_named_shell(arguments: list[str]) -> bool:
 
 
 def complete_column(context: typer.Context, incomplete: str) -> list[str]:
-    """Columns of DATA whose names begin like this."""
+    """Return the columns of DATA whose names begin with the incomplete word."""
     return _beginning(incomplete, lambda: column_names(_given(context, "data")))
 
 
 def complete_features(context: typer.Context, incomplete: str) -> list[str]:
-    """Features of MODEL whose names begin like this, also after others and a comma."""
+    """Return the features of MODEL whose names begin with the incomplete word, also after a comma."""
     return _beginning(incomplete, lambda: _continued(incomplete, _feature_names(_given(context, "model"))))
 
 
 def complete_words(*words: str) -> Completion:
-    """Offer some of these words."""
+    """Return a function that offers these words."""
     return lambda incomplete: _beginning(incomplete, lambda: list(words))
 
 
 def complete_list(names: Callable[[], list[str]]) -> Completion:
-    """Offer some of these names, also after others and a comma."""
+    """Return a function that offers these names, also after a comma."""
     return lambda incomplete: _beginning(incomplete, lambda: _continued(incomplete, names()))
 
 
 def column_names(path: str) -> list[str]:
-    """The names of the columns; nothing but the header is read."""
+    """Return the names of the columns; only the header is read."""
     format = format_of(path)
     if format.kind == "parquet":
         from pyarrow.parquet import read_schema  # type: ignore[import-untyped,unused-ignore]
@@ -93,20 +93,20 @@ def _feature_names(model: str) -> list[str]:
 
 
 def _continued(incomplete: str, names: list[str]) -> list[str]:
-    """The names, and a list that ends in a comma with each name that it does not have yet."""
+    """Return the names, and the typed list up to its last comma followed by each name that it does not hold yet."""
     before, comma, _ = incomplete.rpartition(",")
     longer = [f"{before},{name}" for name in names if name not in before.split(",")] if comma else []
     return [*names, *longer]
 
 
 def _beginning(incomplete: str, names: Callable[[], list[str]]) -> list[str]:
-    """A traceback while someone is typing would help nobody: no names where anything is wrong."""
+    """Return the names that begin with the incomplete word; no names, instead of a traceback, if anything fails."""
     with suppress(Exception):
         return [Offer(name) for name in names() if name.startswith(incomplete)]
     return []
 
 
 def _given(context: typer.Context, name: str) -> str:
-    """What was given for an argument; while an option waits for its value, arguments have not found their names."""
+    """Return the value of an argument; arguments have no names yet while an option waits for its value."""
     places = [parameter.name for parameter in context.command.params if parameter.param_type_name == "argument"]
     return str(context.params.get(name) or context.args[places.index(name)])

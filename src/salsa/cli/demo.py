@@ -1,4 +1,4 @@
-"""salsa demo: from a table to a report in one command."""
+"""salsa demo: simulate a table, fit, predict and report in one command."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from salsa.cli.show import print_table, show
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write into; made if need be.")] = Path(
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write into; created if needed.")] = Path(
         "salsa-demo"
     ),
     as_json: AsJson = False,
@@ -44,7 +44,7 @@ def demo(
 
 
 def _write_data(whole: Path, train: Path, test: Path) -> None:
-    """Friedman's first function with noise of sd 1: whole, and a seeded split of halves."""
+    """Write 1000 rows of Friedman's first function with noise of sd 1, and a seeded split into halves."""
     import pandas as pd
     from sklearn.datasets import make_friedman1
     from sklearn.model_selection import train_test_split
@@ -59,7 +59,7 @@ def _write_data(whole: Path, train: Path, test: Path) -> None:
 
 
 def _compare(train: Path, test: Path, predicted: Path) -> dict[str, float]:
-    """R2 on the test rows: our predictions, ridge regression, and the mean of the training rows."""
+    """Return R2 on the test rows of our predictions, of ridge regression and of the mean of the training rows."""
     import numpy as np
     from sklearn.linear_model import RidgeCV
     from sklearn.metrics import r2_score

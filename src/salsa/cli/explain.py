@@ -1,4 +1,4 @@
-"""salsa explain: what matters in a model, and why a row is predicted as it is."""
+"""salsa explain: variance shares, effects and Shapley values of a model."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -16,23 +16,19 @@ if TYPE_CHECKING:
     from salsa.explain import Anova
     from salsa.regressor import SalsaRegressor
 
-MOST, LEAST_SHARE = 20, 5e-5  # rows of a table, and shares that are printed
-MOST_POINTS = (11, 5, 3)  # of one feature, of each of two, of each of more
+MOST, LEAST_SHARE = 20, 5e-5  # largest number of printed rows, smallest printed share
+MOST_POINTS = (11, 5, 3)  # printed points per feature of an effect of one, of two, of more features
 
 
 def explain(
     model: Model,
     data: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATA", callback=check_readable, help="Table whose rows to explain, in a file as for salsa predict."
-        ),
+        typer.Argument(metavar="DATA", callback=check_readable, help="Table of rows to explain, as for salsa predict."),
     ] = None,
     target: Annotated[
         str | None,
-        typer.Option(
-            metavar="COLUMN", autocompletion=complete_column, help="Column of DATA to compare the predictions with."
-        ),
+        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column of DATA with the observed target."),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report to this HTML file.")] = None,
     effects: Annotated[
@@ -40,19 +36,19 @@ def explain(
         typer.Option(
             metavar="FEATURE",
             autocompletion=complete_features,
-            help="Also show the effect of a feature, or of several together (a,b); may be repeated.",
+            help="Also show the effect of a feature, or the joint effect of several (a,b); may be repeated.",
         ),
     ] = None,
     row: Annotated[
-        int | None, typer.Option(metavar="N", help="Show what made the prediction for row N of DATA, counted from 1.")
+        int | None, typer.Option(metavar="N", help="Explain the prediction of row N of DATA, counted from 1.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what matters in a model: shares of the variance of its predictions over the training rows.
 
-    A share belongs to a feature by itself or to several together. Total: with all that a feature takes part in.
+    A share belongs to a single feature or to several features together. In total: all shares that include a feature.
 
-    With DATA, also what each feature adds to its predictions (Shapley values); with --row, only to that for row N.
+    With DATA, also show what each feature adds to predictions (Shapley values); with --row, to the one of row N only.
 
     Example: [bold]salsa explain houses.salsa new.csv --row 3 --out report.html[/bold]
     """
@@ -74,7 +70,7 @@ def explain(
 
 
 def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str, Any]:
-    """Shares of the variance by term, feature and order, and the effects that were asked for."""
+    """Return variance shares by term, feature and order, and the requested effects."""
     from salsa.explain import decompose
 
     with progress("Decomposing"):
@@ -90,7 +86,7 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str
 
 
 def print_importance(terms: Sequence[dict[str, Any]]) -> None:
-    """The largest terms."""
+    """Print the terms of largest variance share."""
     worth = [term for term in terms if term["variance_share"] >= LEAST_SHARE][:MOST]
     rows = [(term["term"], str(term["order"]), _percent(term["variance_share"])) for term in worth]
     print_table(("term", "order", "% of variance"), rows)
@@ -100,11 +96,11 @@ def print_importance(terms: Sequence[dict[str, Any]]) -> None:
 def _check_data(data: str | None, target: str | None, row: int | None) -> None:
     for name, value in (("--target", target), ("--row", row)):
         if data is None and value is not None:
-            raise ValueError(f"{name} {value} refers to a table: name it after the model")
+            raise ValueError(f"{name} {value} needs a table: name its file after the model")
 
 
 def _effect(anova: "Anova", text: str) -> dict[str, Any]:
-    """Of one feature, or of several whose names are separated by commas."""
+    """Return the effect of one feature, or the joint effect of several features separated by commas."""
     effect = anova.effect(*([text] if text in anova.features else text.split(",")))
     return {
         "features": list(effect.features),
@@ -116,7 +112,7 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
 
 
 def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
-    """What each feature adds to the predictions or takes from them, in the mean over the rows, largest first."""
+    """Return the mean absolute Shapley value of each feature over the rows, largest first, and R2 if y is given."""
     import numpy as np
 
     from salsa.explain import shapley
@@ -133,8 +129,7 @@ def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
 
 
 def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
-    """What each feature adds to the prediction for one row, largest first."""
-    from salsa.cli.tables.reading import title
+    """Return the Shapley values of the prediction of one row, largest absolute value first."""
     from salsa.explain import shapley
 
     if not 1 <= row <= len(X):
@@ -169,7 +164,7 @@ def _print_explanation(summary: dict[str, Any]) -> None:
 
 
 def _print_shares(summary: dict[str, Any]) -> None:
-    """By term, by feature and by order."""
+    """Print variance shares by term, by feature and by order."""
     print_importance(summary["importance"])
     sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
     cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
@@ -194,7 +189,7 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _print_effect(effect: dict[str, Any]) -> None:
-    """On some points of its grid."""
+    """Print an effect at some points of its grid."""
     from itertools import product
 
     names = effect["features"]
@@ -230,14 +225,14 @@ def _percent(share: float) -> str:
 
 
 def _text(value: Any) -> str:
-    """A label, a number, or what stands for a number that is missing."""
+    """Format a label or a number; NaN becomes "missing"."""
     if isinstance(value, str):
         return value
     return f"{value:.4g}" if value == value else "missing"
 
 
 def _spread(count: int, most: int) -> Iterable[int]:
-    """So many of the numbers 0..count-1, evenly, with both ends."""
+    """Return at most `most` of the numbers 0..count-1, evenly spaced, with both ends."""
     return range(count) if count <= most else (round(i * (count - 1) / (most - 1)) for i in range(most))
 
 

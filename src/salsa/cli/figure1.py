@@ -1,4 +1,4 @@
-"""salsa reproduce fig1a ... fig1f: the synthetic experiments of the paper."""
+"""salsa reproduce fig1a ... fig1f: the synthetic experiments of Figure 1 of the paper."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +13,7 @@ from salsa.cli.show import print_table, progress, show
 if TYPE_CHECKING:
     from salsa.paper.figures import Point
 
-#: name -> what its help says
+#: name -> description of the experiment in the help
 NAMES = {
     "fig1a": "the order of the truth is known, D = 15",
     "fig1b": "orders 1, 2, 4, 8, 15 against each other, D = 15",
@@ -24,15 +24,15 @@ NAMES = {
 }
 HELP = (
     "Figure {part} of the paper: {what}.",
-    "Writes {name}.csv, a line for every fit as soon as it is done, and {name}.png. Run the same again to go on after "
-    "an interruption: what {name}.csv has is not run again. Ten trials take half an hour or more.",
+    "Writes {name}.csv, a line for every fit as soon as it is done, and {name}.png. Run the same command again to "
+    "continue after an interruption: fits in {name}.csv are not run again. Ten trials take half an hour or more.",
     "The column error is the mean squared error on 2000 rows divided by the variance of the truth.",
     "Example: [bold]salsa reproduce {name} --trials 2 --out figures[/bold]",
 )
 
 
 def add_figures(app: typer.Typer) -> None:
-    """A command for every part of the figure."""
+    """Add a command for every part of Figure 1."""
     for name, what in NAMES.items():
         text = "\n\n".join(HELP).format(part=name.removeprefix("fig"), name=name, what=what)
         app.command(name, cls=PlainCommand, help=text)(_command(name))
@@ -45,7 +45,7 @@ def _command(name: str) -> Callable[..., None]:
         methods: Annotated[
             str | None,
             typer.Option(
-                metavar="NAMES", help="Methods, separated by commas, such as salsa-d3,salsa,krr; those of the figure."
+                metavar="NAMES", help="Methods, separated by commas, such as salsa-d3,salsa,krr; default: all."
             ),
         ] = None,
         rows: Annotated[
@@ -53,10 +53,10 @@ def _command(name: str) -> Callable[..., None]:
         ] = None,
         limit: Annotated[
             float,
-            typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time that a fit may take."),
+            typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time limit of a fit."),
         ] = 120.0,
         jobs: Annotated[
-            int | None, typer.Option(metavar="N", min=1, help="Fits at the same time; one per core.")
+            int | None, typer.Option(metavar="N", min=1, help="Parallel fits; default: one per core.")
         ] = None,
         as_json: AsJson = False,
     ) -> None:

@@ -1,4 +1,4 @@
-"""salsa fit: a table into a model file."""
+"""salsa fit: fit a model to a table and write it to a file."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import compress
@@ -15,7 +15,7 @@ from salsa.cli.report import write_html
 from salsa.cli.show import Listener, print_fields, print_table, progress, show
 from salsa.cli.training_file import Roles, Training, whole_table
 
-if TYPE_CHECKING:  # the command imports what it needs, so that help is quick
+if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
@@ -24,7 +24,7 @@ ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb"
 def fit(
     data: Data,
     target: Annotated[str, typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to predict.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the model, for example model.salsa.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.salsa.")],
     order: Annotated[
         str,
         typer.Option(
@@ -46,7 +46,7 @@ def fit(
         typer.Option(
             metavar="KIND",
             autocompletion=complete_words("learned", "equal"),
-            help="learned: find out which columns matter; equal: all alike, as in the paper.",
+            help="learned: learn which columns matter; equal: all columns alike, as in the paper.",
         ),
     ] = "learned",
     interactions: Annotated[
@@ -70,7 +70,7 @@ def fit(
         typer.Option(
             metavar="WIDTH",
             autocompletion=complete_words(*WIDTHS),
-            help="Width of the kernels: auto, rule_of_thumb, or its factor (the paper: 20).",
+            help="Width of the kernels: auto, rule_of_thumb, or a factor of the rule (the paper: 20).",
         ),
     ] = "auto",
     cv: Annotated[int, typer.Option(metavar="FOLDS", help="Number of cross-validation folds.")] = 5,
@@ -81,15 +81,15 @@ def fit(
     drop: Drop = None,
     category: Category = None,
     report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write what matters in the model to this HTML file.")
+        Path | None, typer.Option(metavar="FILE", help="Also write a report of the model to this HTML file.")
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option(metavar="N", help="At most so many rows stand for all of a large table; 2000 if left out."),
+        typer.Option(metavar="N", help="Largest number of anchor rows for a large table; default: 2000."),
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory to take, such as 4GB; 80 % of what is available if left out."),
+        typer.Option(metavar="SIZE", help="Memory limit, such as 4GB; default: 80 % of the available memory."),
     ] = None,
     seed: Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the shuffled folds.")] = 0,
     jobs: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; -1 for all.")] = None,
@@ -97,11 +97,11 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    All columns but the target, the weights and the dropped ones are features. Text is taken as categories.
+    All columns except the target, the weights and dropped columns are features. Text is taken as categories.
 
-    Empty cells, NA, NaN and null are missing values, which features may have, but not the target and the weights.
+    Empty cells, NA, NaN and null are missing values. Features may have missing values; target and weights may not.
 
-    Files that are large beside the memory are read in chunks, several times; the model is the same.
+    Files that are large relative to memory are read in chunks, several times; the model is bit-identical.
 
     Example: [bold]salsa fit houses.csv --target price --drop id --out houses.salsa[/bold]
     """
@@ -134,7 +134,7 @@ def fit_file(
     category: Sequence[str] = (),
     report: Path | None = None,
 ) -> dict[str, Any]:
-    """Read, fit, save, report; what there is to tell."""
+    """Read the table, fit and save the model, write the report, and return the summary to print."""
     from salsa.cli.tables.writing import check_output
 
     check_output(out, data)
@@ -160,12 +160,12 @@ def fit_file(
 
 
 def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaRegressor":
-    """The model, which will say what it tries; scikit-learn before 1.9 has no callbacks."""
+    """Return the model, set to announce what it has tried; scikit-learn before 1.9 has no callbacks."""
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 
 def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
-    """The table, read whole unless it is large beside the memory."""
+    """Read the table: whole, or in chunks if it is large relative to memory."""
     from salsa._utils.memory import memory_limit_bytes
 
     is_too_large = is_large(data, memory_limit_bytes(model.memory_limit))
@@ -173,14 +173,14 @@ def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
 
 
 def _write_report(model: "SalsaRegressor", table: Training, path: Path) -> list[str]:
-    """With a note where it does not look at all rows."""
+    """Write the report; return a note if it does not look at all rows."""
     X, y = table.shown(model)
     write_html(model, path, X, y)
     return [f"the report looks at {len(X)} of the {table.rows} rows"] if len(X) < table.rows else []
 
 
 def _choices(model: "SalsaRegressor") -> dict[str, Any]:
-    """What the model chose, from what, and how well it predicts rows it has not seen."""
+    """Return the choices of the model, the candidates, and the cross-validated R2."""
     table = model.search_.table
     table.insert(2, "r2", 1 - table.pop("cv_error"))
     return {
@@ -235,7 +235,7 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
 
 
 def _print_race(race: list[dict[str, Any]], order: int) -> None:
-    """The kernels that competed, by R2 on rows that they had not learned from; the order is that of the model."""
+    """Print the kernels that competed by held-out R2; `order` is the order of the final model."""
     rows = [
         (
             f"{'*' if row['won'] else ' '} {row['kernel']}",
@@ -251,7 +251,7 @@ def _print_race(race: list[dict[str, Any]], order: int) -> None:
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequence[str], example: str) -> Any:
-    """ "3" -> 3, "0.1,1" -> [0.1, 1.0]; the words stay."""
+    """Parse numbers: "3" -> 3, "0.1,1" -> [0.1, 1.0]; words such as "auto" are returned unchanged."""
     if text in words:
         return text
     try:
@@ -262,7 +262,7 @@ def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequenc
 
 
 def _size(text: str | None) -> str | None:
-    """The text, if it is a size."""
+    """Return the text if it is a size or None; otherwise raise ValueError."""
     from salsa._utils.memory import memory_limit_bytes
 
     try:

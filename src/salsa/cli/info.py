@@ -1,4 +1,4 @@
-"""salsa info: what a model file holds."""
+"""salsa info: show the contents of a model file."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show what is in a model file: its features, what was chosen, and how well it predicts.
+    """Show the contents of a model file: features, choices of the search, and cross-validated R2.
 
-    Relevance tells which features matter, 0: not used; over a bandwidth, the model may change by much.
+    A feature of relevance 0 is not used. The bandwidth is the distance over which the model can change by much.
 
     Example: [bold]salsa info houses.salsa[/bold]
     """
@@ -45,7 +45,7 @@ def _summary(path: str) -> dict[str, Any]:
 
 
 def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
-    """How well the model predicts rows it has not seen; nothing where nothing was searched."""
+    """Return the cross-validated R2 and its standard error; None if nothing was searched."""
     table = model.search_.table
     for best in table[table["chosen"]].to_dict("records"):
         return {"r2": 1 - best["cv_error"], "standard_error": best["standard_error"]}
@@ -67,7 +67,7 @@ def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
             "kind": "number" if levels is None else "ordered" if ordered else "category",
             "levels": None if levels is None else len(levels),
             "relevance": float(relevance),
-            "bandwidth": None if is_category else float(bandwidth),  # categories are equal or not
+            "bandwidth": None if is_category else float(bandwidth),  # the kernel of a category has no bandwidth
         }
 
 

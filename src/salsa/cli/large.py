@@ -1,4 +1,4 @@
-"""Training tables that are large beside the memory: they are read in chunks, some times, and never held whole."""
+"""Training tables that are large relative to memory: they are read in chunks, several times, and never held whole."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from salsa.cli.tables.census import CsvTypes
     from salsa.regressor import SalsaRegressor
 
-COPIES = 4  # of a table that is read whole: the frame, its checks, the encoded copy, the fit's slices
+COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000
 
 Say = Callable[[str], None]
 
 
 def is_large(data: str, limit: int) -> bool:
-    """Whether a table had better not be read whole: so many copies of it as numbers exceed the limit in bytes.
+    """Return whether a table must be read in chunks: COPIES copies of it as numbers exceed the limit in bytes.
 
-    Numbers take 8 bytes, and Parquet and Feather tell how many there are. CSV has about as many bytes of text; packed
-    with gzip, a quarter. Standard input is never large: it cannot be read twice.
+    A number takes 8 bytes; Parquet and Feather files state their number of values. A CSV file takes about its own
+    size, and four times its size if packed with gzip. Standard input is never large: it cannot be read twice.
     """
     from salsa.cli.tables.census import table_bytes
 
@@ -30,7 +30,7 @@ def is_large(data: str, limit: int) -> bool:
 
 
 class LargeTable(NamedTuple):
-    """A table on disk that was checked."""
+    """A checked training table on disk."""
 
     data: str
     roles: Roles
@@ -45,7 +45,7 @@ class LargeTable(NamedTuple):
         model.fit_blocks(lambda: self._blocks(lambda rows: say(f"{task}: read {rows}")))
 
     def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
-        """The first rows, and one for each anchor: by these a report knows that the rows are not new."""
+        """Return the first rows and one row for each anchor, by which a report recognises the training table."""
         import pandas as pd
 
         from salsa.data.rows import row_keys
@@ -55,12 +55,12 @@ class LargeTable(NamedTuple):
         with progress(f"Reading {self.data}") as say:
             for X, y, *_ in self._blocks(lambda rows: say(f"Reading {self.data}: {rows} rows")):
                 wanted = _wanted(X.index, first, row_keys(model.columns_.encode(X)), anchors)
-                parts.append((X[wanted].astype(object), y[wanted]))  # a column may have other types in other chunks
+                parts.append((X[wanted].astype(object), y[wanted]))  # the type of a column may differ between chunks
         X, y = map(pd.concat, zip(*parts, strict=True))
         return X, y
 
     def _blocks(self, told: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
-        """Features, target and weights, as for ``fit_blocks``."""
+        """Yield features, target and weights of each chunk, as ``fit_blocks`` takes them."""
         from salsa.cli.tables.checking import numeric, plain_features, target_of
 
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
@@ -70,7 +70,7 @@ class LargeTable(NamedTuple):
 
 
 def large_table(data: str, roles: Roles) -> LargeTable:
-    """Look at all chunks, twice where the file has no types; ValueError where the table will not do."""
+    """Check all chunks, after a first pass for types of CSV columns; raise ValueError if the table cannot be used."""
     from salsa.cli.tables.census import Census, CsvTypes, csv_types
     from salsa.cli.tables.formats import format_of
     from salsa.cli.tables.reading import columns_with_leading_zeros
@@ -98,7 +98,7 @@ def _first_row(data: str) -> "pd.DataFrame":
 
 
 def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
-    """Of a size that does not depend on the table; told hears of the rows so far."""
+    """Yield these columns of the table in chunks; `told` gets the number of rows read so far."""
     from salsa.cli.tables.reading import CHUNK_VALUES, read_chunks
 
     for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, types.floats):
@@ -107,7 +107,7 @@ def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int]
 
 
 def _wanted(rows: Iterable[int], first: int, keys: list[bytes], anchors: set[bytes]) -> list[bool]:
-    """Whether a row is one of the first, or the first of an anchor, which is then taken out of the set."""
+    """Return which rows are among the first, or are the first row of an anchor; found anchors leave the set."""
     wanted = []
     for row, key in zip(rows, keys, strict=True):
         wanted.append(row < first or key in anchors)

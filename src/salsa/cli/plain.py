@@ -1,4 +1,4 @@
-"""Help without the types of Python."""
+"""Help texts without Python types."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class _Plain:
-    """Flags and arguments have no type to tell; what is not in brackets is needed."""
+    """Hide the types of flags and arguments, and the braces around required arguments."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
@@ -20,8 +20,8 @@ class _Plain:
 
 
 class PlainCommand(_Plain, TyperCommand):
-    """A command."""
+    """A command with plain help."""
 
 
 class PlainGroup(_Plain, TyperGroup):
-    """A command of commands."""
+    """A group of commands with plain help."""

@@ -1,4 +1,4 @@
-"""salsa predict: the target for every row of a table, which may be larger than memory."""
+"""salsa predict: predict the target for every row of a table, which may be larger than memory."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from salsa.regressor import SalsaRegressor
 
-CHUNK_WORK = 2**30  # kernel values of single features, or multiplications for intervals: about a second
+CHUNK_WORK = 2**30  # kernel values per chunk, or multiplications for intervals: about one second
 LEAST_ROWS = 1000
 JSON_NAMES = {"prediction": "predictions", "lower": "lower", "upper": "upper"}
 
@@ -43,7 +43,7 @@ def predict(
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="CSV or TSV file (or .gz), .parquet or .feather to write; CSV to standard output if left out.",
+            help="CSV or TSV file (or .gz), .parquet or .feather to write; default: CSV to standard output.",
         ),
     ] = None,
     interval: Annotated[
@@ -51,7 +51,7 @@ def predict(
         typer.Option(
             metavar="PROBABILITY",
             callback=_check_probability,
-            help="Add columns lower and upper, between which a new value is with this probability, such as 0.9.",
+            help="Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
         ),
     ] = None,
     keep: Annotated[
@@ -66,9 +66,9 @@ def predict(
 ) -> None:
     """Predict the target for every row of a table.
 
-    Columns are found by their names: their order does not matter, others are ignored. Files may be larger than memory.
+    Columns are found by name, in any order; further columns are ignored. Files may be larger than memory.
 
-    Values of categories that the model has not seen count as missing. Columns that it does not use may be absent.
+    Categories that were not seen in training count as missing. Columns that the model does not use may be absent.
 
     Example: [bold]salsa predict houses.salsa new.csv --keep id --out prices.csv[/bold]
     """
@@ -77,7 +77,7 @@ def predict(
         show(predict_file(model, data, out, interval, kept), _print_written, as_json)
         return
     if as_json and kept:
-        raise ValueError("--keep with --json needs a table to write to: --out FILE")
+        raise ValueError("--keep with --json needs a file to write to: --out FILE")
     from salsa import load
     from salsa.cli.tables.writing import write_text
 
@@ -91,7 +91,7 @@ def predict(
 def predict_file(
     model: str, data: str, out: Path, interval: float | None = None, keep: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Predict chunk by chunk into a file; what there is to tell."""
+    """Predict chunk by chunk into a file; return the number of rows and the name of the file."""
     from salsa import load
     from salsa.cli.tables.writing import check_output, write_table
 
@@ -104,12 +104,12 @@ def predict_file(
 def predictions(
     model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
 ) -> Iterator["pd.DataFrame"]:
-    """Chunk by chunk: `prediction`, with an interval also `lower` and `upper`; numbered for several outputs."""
+    """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered."""
     from salsa._utils.user_warning import OutsideRangeWarning
 
     for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideRangeWarning)  # told once, of all chunks
+            warnings.simplefilter("ignore", OutsideRangeWarning)  # printed once for all chunks
             chunk = _predicted(model, X, interval)
         yield _beside(kept, chunk)
 
@@ -123,15 +123,15 @@ def _predicted(model: "SalsaRegressor", X: Any, interval: float | None) -> "pd.D
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
-    """What is kept, and then what is new."""
+    """Return the kept columns followed by the columns of predictions."""
     if taken := [name for name in kept if name in chunk]:
         raise ValueError(f"--keep {taken[0]!r}: a column of predictions has this name; rename it in the table")
-    texts = [name for name in kept if kept[name].dtype == object]  # of which a chunk may have none
+    texts = [name for name in kept if kept[name].dtype == object]  # a chunk may hold no text
     return kept.astype(dict.fromkeys(texts, "string")).reset_index(drop=True).join(chunk)
 
 
 def chunk_rows(model: "SalsaRegressor", interval: float | None) -> int:
-    """Rows that take about a second: results come early from a pipe, and an interrupt does not wait for long."""
+    """Return how many rows take about one second, so that pipes get results early and an interrupt is fast."""
     anchors, features = map(int, model.expansion_.anchors.shape)
     return max(LEAST_ROWS, CHUNK_WORK // (anchors * (features if interval is None else features + anchors)))
 
@@ -145,7 +145,7 @@ def _told(chunks: Iterator["pd.DataFrame"], say: Callable[[str], None]) -> Itera
 
 
 def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
-    """One column of this name, or as many as there are outputs."""
+    """Return one column of this name, or one numbered column per output."""
     import pandas as pd
 
     names = [name] if values.ndim == 1 or values.shape[1] == 1 else [f"{name}_{j}" for j in range(values.shape[1])]
@@ -153,7 +153,7 @@ def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
 
 
 def _write_json(chunks: Iterator["pd.DataFrame"], file: IO[str]) -> None:
-    """One object of lists: the first is written as it comes, the others wait on disk until it is complete."""
+    """Write one object of lists: the first list is written at once, further lists wait in temporary files."""
     rows, lists = 0, dict[str, IO[str]]()
     with ExitStack() as stack:
         for chunk in chunks:
@@ -173,7 +173,7 @@ def _write_json(chunks: Iterator["pd.DataFrame"], file: IO[str]) -> None:
 
 
 def _json_lists(chunk: "pd.DataFrame") -> Iterator[tuple[str, str]]:
-    """Name and text of each list, without brackets. JSON has no infinity: such ends of intervals become null."""
+    """Yield name and text of each list, without brackets. JSON has no infinity: infinite ends become null."""
     for prefix, key in JSON_NAMES.items():
         columns = [name for name in map(str, chunk) if name == prefix or name.startswith(f"{prefix}_")]
         if columns:

@@ -1,4 +1,4 @@
-"""The rows of a table in a file as a model needs them."""
+"""Reading of the features of a fitted model from a table in a file."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -17,10 +17,10 @@ UNSEEN = " has values not seen in training, which count as missing: {}"
 def model_features(
     model: "SalsaRegressor", data: str, most: int | None, keep: Sequence[str] = ()
 ) -> Iterator[tuple[Any, "pd.DataFrame"]]:
-    """The features of the model, in chunks of at most so many rows (None: whole), and the columns to keep.
+    """Yield the features of the model and the columns to keep, in chunks of at most `most` rows (None: one chunk).
 
-    In the end, a line on standard error tells of categories that were not seen in training, another of rows far
-    outside its range.
+    After the last chunk, one line on standard error counts categories not seen in training, and another one rows far
+    outside the training range.
     """
     from salsa.cli.tables.checking import Unseen, require_columns
     from salsa.cli.tables.reading import read_chunks
@@ -40,14 +40,14 @@ def model_features(
 
 
 def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
-    """Categories and what is kept, whose values must not be guessed to be numbers; all columns without names."""
+    """Return the columns to read as text: categories and kept columns; str (all columns) if columns have no names."""
     columns = model.columns_
     categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
     return [*categories, *keep] if hasattr(model, "feature_names_in_") or not categories else str
 
 
 def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:
-    """The features of the model in a table: by name, or by place for a model that was fitted without names."""
+    """Return the features of the model in a table: by name, or by position if the model was fitted without names."""
     from salsa.cli.tables.checking import known_features, require_columns
     from salsa.cli.tables.reading import title
 
@@ -59,13 +59,13 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
         table = table.assign(**dict.fromkeys(unused))  # missing
         return known_features(table, dict(zip(names, levels, strict=True)), data, unseen)
     if table.shape[1] != model.n_features_in_:
-        needed = f"the model knows no names and needs its {model.n_features_in_} columns alone and in order"
+        needed = f"the model was fitted without names and needs exactly its {model.n_features_in_} columns in order"
         raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
     return known_features(table, dict(zip(table.columns, levels, strict=True)), data, unseen).to_numpy()
 
 
 def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
-    """A line on standard error of what was found in a table, if anything was."""
+    """Print a line on standard error about values found in a table, if there are any."""
     from salsa.cli.tables.reading import title
 
     if text := str(found):
@@ -73,7 +73,7 @@ def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
 
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
-    """The features of the model in a whole table, and the target if there is one."""
+    """Return the features of the model in a whole table, and the target, or None if there is none."""
     from salsa.cli.tables.checking import Unseen, require_columns, target_of
     from salsa.cli.tables.reading import read_table
 

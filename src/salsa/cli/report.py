@@ -1,4 +1,4 @@
-"""The HTML report, as the commands write it."""
+"""Writing of the HTML report by commands."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None) -> None:
-    """What a model says, as a page, whole or not at all; X and y: rows to look at."""
+    """Write the report of a model completely or not at all; X and y are rows and targets to look at."""
     from salsa.explain import write_report
 
     with progress(f"Writing {path}"):

@@ -1,4 +1,4 @@
-"""salsa reproduce: the experiments of the paper."""
+"""salsa reproduce: the group of commands that repeat the experiments of the paper."""
 
 import typer
 
@@ -15,4 +15,4 @@ add_figures(app)
 def reproduce(context: typer.Context) -> None:
     """Repeat the experiments of the paper, for example with salsa reproduce table1 or fig1a."""
     if context.invoked_subcommand is None:
-        raise ValueError("reproduce what? Say salsa reproduce table1, or one of fig1a to fig1f in its place")
+        raise ValueError("reproduce needs an experiment: salsa reproduce table1, or one of fig1a to fig1f")

@@ -1,4 +1,4 @@
-"""What people see: tables, JSON, and the progress of what takes long."""
+"""Output of the commands: tables, JSON, and progress on a terminal."""
 
 import json
 import sys
@@ -12,7 +12,7 @@ WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # c
 
 
 def show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
-    """Print a result as JSON, or in the words of its command."""
+    """Print a result as JSON, or by the function `printed` of its command."""
     if as_json:
         print(json.dumps(jsonable(result), allow_nan=False))
     else:
@@ -20,13 +20,13 @@ def show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:
 
 
 def print_fields(fields: Iterable[tuple[str, Any]]) -> None:
-    """One line each: a name and what it holds."""
+    """Print one line per field: its name and its value."""
     for name, value in fields:
         print(f"{name:<8}  {value}")
 
 
 def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
-    """A blank line and a table: words to the left, numbers to the right; what is too wide goes on in the next line."""
+    """Print a blank line and a table: text left-aligned, numbers right-aligned, long cells folded."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -42,7 +42,7 @@ def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
 
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """Say what is going on, only where someone is watching; the function that comes changes the text."""
+    """Show progress if standard error is a terminal; give a function that changes the text."""
     if not sys.stderr.isatty():
         yield lambda text: None
         return
@@ -56,19 +56,19 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
 
 
 class Listener:
-    """Says what a fit has just tried: one of scikit-learn's callbacks."""
+    """Callback of scikit-learn that announces what a fit has just tried."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing to prepare."""
+        """Do nothing: there is nothing to prepare."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Nothing to put away."""
+        """Do nothing: there is nothing to clean up."""
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Tasks are told of when their error is known."""
+        """Do nothing: a task is announced at its end, when its error is known."""
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
         if metadata is not None:

@@ -1,4 +1,4 @@
-"""salsa reproduce table1: the paper's table, with its published numbers beside ours."""
+"""salsa reproduce table1: Table 1 of the paper, with the published numbers beside ours."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from salsa.paper.runner import Result, Row, Trial
     from salsa.paper.tables import Table1
 
-ALL = "all"  # the word for the 22 methods of the paper and our own
+ALL = "all"  # stands for the 22 methods of the paper and our own method
 
 
 def _text(value: Any, form: str) -> str:
-    """A number; - for none."""
+    """Format a number; None and NaN become "-"."""
     return "-" if value is None or value != value else format(value, form)
 
 
@@ -79,16 +79,16 @@ def table1(
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Folder for results.csv, table1.md and table1.json. What results.csv has is not run again.",
+            help="Folder for results.csv, table1.md and table1.json. Fits in results.csv are not run again.",
         ),
     ] = None,
     limit: Annotated[
         float | None,
-        typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time that a fit may take, with its tuning."),
+        typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time limit of a fit, tuning included."),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Fits at the same time, a process each; with --out one per core."),
+        typer.Option(metavar="N", min=1, help="Parallel fits, one process each; with --out one per core."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -96,10 +96,10 @@ def table1(
 
     All twelve sets take some minutes; they are downloaded unless SALSA_DATA names the folder that holds them.
 
-    All methods take an hour or two. With --out each result is on disk as soon as it is there: run the same again to go
-    on after an interruption. Fits that failed are then tried again, and those that a lower --limit had stopped.
+    All methods take an hour or two. With --out each result is written as soon as it is known: run the same command
+    again to continue after an interruption. Fits that failed, or that a lower --limit had stopped, are then repeated.
 
-    The columns named paper hold what the paper published; ratio is our error divided by it.
+    The columns named paper hold the published numbers; ratio is our error divided by the published error.
 
     Example: [bold]salsa reproduce table1 --datasets housing,forestfires[/bold]
 
@@ -126,7 +126,7 @@ def table1(
 
 
 def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
-    """The names in a list separated by commas, each once; all where there is none."""
+    """Return the names in a comma-separated list, each once; all known names if the text is None."""
     names = list(known) if text is None else list(dict.fromkeys(name.strip().lower() for name in text.split(",")))
     for name in names:
         if name not in known:
@@ -141,7 +141,7 @@ def _count(trials: Sequence["Trial"]) -> str:
 def _results(
     trials: Sequence["Trial"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
 ) -> Iterator["Result"]:
-    """In this process, unless something is asked for that needs others."""
+    """Yield the results: from this process, or from parallel processes if a folder, a limit or jobs are given."""
     from joblib import cpu_count
 
     from salsa.paper.ledger import open_ledger
@@ -157,7 +157,7 @@ def _print_all(table: "Table1") -> None:
     from salsa.paper.runner import OURS
 
     has_rivals = not set(table.errors.index) <= set(OURS)
-    _print_rows(table.rows, without={"n", "D"} if has_rivals else {"ratio"})  # 80 letters hold no more
+    _print_rows(table.rows, without={"n", "D"} if has_rivals else {"ratio"})  # a line has 80 letters
     if has_rivals:
         _print_methods(table)
         _print_ranks(table)

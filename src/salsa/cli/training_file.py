@@ -1,18 +1,18 @@
-"""The rows that a model is fitted to: what each column of a table is for, and tables that fit into memory."""
+"""Training tables: the roles of their columns, and tables that fit into memory."""
 
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-if TYPE_CHECKING:  # commands import what they need, so that help is quick
+if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
     from salsa.regressor import SalsaRegressor
 
 
 class Roles(NamedTuple):
-    """What the columns are for; those without a role are features."""
+    """Roles of the columns; columns without a role are features."""
 
     target: str
     weights: str | None = None
@@ -25,7 +25,7 @@ class Roles(NamedTuple):
 
 
 class Training(Protocol):
-    """A table with its roles."""
+    """A training table whose columns have roles."""
 
     @property
     def rows(self) -> int: ...
@@ -35,20 +35,20 @@ class Training(Protocol):
 
     @property
     def missing(self) -> float:
-        """The share of the features' values."""
+        """Share of missing values among the values of the features."""
 
     @property
     def notes(self) -> list[str]:
-        """On what was left out."""
+        """Notes on columns that were left out or need attention."""
 
     def fit(self, model: "SalsaRegressor", say: Callable[[str], None]) -> None: ...
 
     def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
-        """Rows for a report to look at."""
+        """Return rows and targets for a report to look at."""
 
 
 class WholeTable(NamedTuple):
-    """A table in memory."""
+    """A training table in memory."""
 
     X: "pd.DataFrame"
     y: "pd.Series[float]"
@@ -75,7 +75,7 @@ class WholeTable(NamedTuple):
 
 
 def whole_table(data: str, roles: Roles) -> WholeTable:
-    """Read and check; ValueError where the table will not do."""
+    """Read and check a table; raise ValueError if it cannot be used."""
     from salsa.cli.tables.checking import features, numeric, target_of
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
 
@@ -90,7 +90,7 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
 
 
 def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
-    """All columns without a role; an index without a name is no feature."""
+    """Return the columns without a role; raise ValueError on columns without a name."""
     from salsa.cli.tables.checking import require_columns
     from salsa.cli.tables.reading import title
 
@@ -98,13 +98,13 @@ def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
     _check_roles(roles.special, set(roles.drop), set(roles.category))
     names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
     if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
-        advice = f"an index that was saved with the table? --drop {nameless[0]!r} leaves it out"
+        advice = f"maybe an index saved with the table; --drop {nameless[0]!r} leaves it out"
         raise ValueError(f"{title(data)} has a column without a name ({advice})")
     return names
 
 
 def with_values(names: list[str], empty: Collection[str], roles: Roles, data: str) -> tuple[list[str], list[str]]:
-    """The features that are not empty, and notes on those that are."""
+    """Return the features that have values, and notes on empty features."""
     from salsa.cli.tables.reading import title
 
     if len(empty) == len(names):
@@ -115,13 +115,13 @@ def with_values(names: list[str], empty: Collection[str], roles: Roles, data: st
 
 
 def code_notes(codes: Collection[str], numbers: Collection[str]) -> list[str]:
-    """On columns of numbers with zeros in front."""
-    advice = "has zeros in front, like a code: --category {0!r} if it is one"
+    """Return notes on columns of numbers with leading zeros."""
+    advice = "has leading zeros, like a code; if it is a code, take it as categories: --category {0!r}"
     return [f"column {name!r} {advice.format(name)}" for name in codes if name in numbers]
 
 
 def _check_roles(*roles: Collection[str]) -> None:
-    """ValueError unless every column has one role."""
+    """Raise ValueError if a column has two roles."""
     counts = Counter(name for role in roles for name in role)
     if clash := [name for name, count in counts.items() if count > 1]:
         advice = "target, weights, dropped columns and categories must differ"

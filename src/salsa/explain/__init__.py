@@ -1,4 +1,4 @@
-"""What a fitted model says: effects, variance shares, Shapley values, pictures and a report."""
+"""Explanations of a fitted model: effects, variance shares, Shapley values, plots and an HTML report."""
 
 from salsa.explain.anova import Anova, decompose
 from salsa.explain.displays import (

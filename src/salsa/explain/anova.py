@@ -1,16 +1,16 @@
-"""Functional ANOVA of a fitted model, in closed form: effects, their bands and their shares of the variance.
+"""Functional ANOVA of a fitted model in closed form: effects, their bands and their shares of the variance.
 
 Write k_j(x, i) = q_j(i) + c_j(x; i), where q_j(i) is the mean of k_j(X, anchor_i) over the background of feature j. The
 kernel is sum_m v_m e_m(a_1 k_1, ..., a_D k_D), and e_m is linear in every k_j, so that f = sum of f_S over all sets S,
 
     f_S(x) = sum_i coef_i r_S(i) prod_{j in S} a_j c_j(x_j; i),    r_S(i) = sum_m v_m e_{m-|S|}(a_l q_l(i), l not in S).
 
-Under the product of the backgrounds every f_S has mean zero in each of its features, and no two are correlated: their
-variances add up to that of f. Those of single features and pairs come from the effects themselves; those of order
-three and more from sum_{i,l} coef_i coef_l r_S(i) r_S(l) prod_{j in S} a_j^2 M_j[i, l], M_j[i, l] = mean of
-c_j(X; i) c_j(X; l), summed over all S in one sweep over features (compiled): no subset is enumerated.
+Under the product of the backgrounds every f_S has mean zero in each of its features, and no two effects are correlated:
+their variances add up to the variance of f. Effects of one or two features give their variances directly. An effect
+of order three or more has variance sum_{i,l} coef_i coef_l r_S(i) r_S(l) prod_{j in S} a_j^2 M_j[i, l], where M_j[i, l]
+is the mean of c_j(X; i) c_j(X; l). One compiled sweep over features sums these variances without enumerating S.
 
-The band of an effect is that of a linear functional of the Gaussian process whose mean the model is.
+An effect is a linear functional of the Gaussian process whose mean is the model; its posterior sd gives the band.
 """
 
 from __future__ import annotations
@@ -37,24 +37,25 @@ from salsa.kernels.symmetric import outside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Points of a curve, and of either side of a surface; an effect of more features has the last
+#: Grid points per axis of an effect of one feature, of two features, and of three or more
 GRID_SIZES = (101, 41, 11)
-#: Levels of a category, the most frequent ones, in an effect of two and more features
+#: An effect of two or more features shows at most this many levels of a category, the most frequent ones
 SURFACE_LEVELS = 60
 
 
 def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, output: int = 0) -> Anova:
-    """The functional ANOVA of a fitted model: f = mean + effects of single features + of pairs + ...
+    """Return the functional ANOVA of a fitted model: f = mean + effects of single features + effects of pairs + ...
 
     Parameters
     ----------
     model : fitted SalsaRegressor.
     background : table like X, default=None
-        Its features, each by itself, are what effects are centred on and variances refer to; None: the training table.
+        Effects and variances refer to the product of the marginal distributions of this table's columns; None: of the
+        training table.
     sample_weight : array of shape (n_rows,), default=None
         Weights of the rows of background.
     output : int, default=0
-        Which target to explain, of a model with many.
+        Which target of a multi-output model to explain, counted from 0.
 
     Examples
     --------
@@ -73,7 +74,7 @@ def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Anova:
-    """Effects of a fitted function and their shares of its variance; see ``decompose``. Computed when asked for."""
+    """Effects of a fitted function and their shares of its variance, computed on first use; see ``decompose``."""
 
     model: Any
     subject: Subject
@@ -84,31 +85,31 @@ class Anova:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of all columns."""
+        """Names of all columns."""
         return self.subject.columns.names
 
     @property
     def order(self) -> int:
-        """Of the largest interaction that the function can have."""
+        """Order of the largest interaction that the function can have."""
         return self.subject.order
 
     @property
     def mean(self) -> float:
-        """Of the function over the background."""
+        """Mean of the function over the background."""
         return float(self.subject.base_value[self.output])
 
     @property
     def variance(self) -> float:
-        """Of the function over the background."""
+        """Variance of the function over the background."""
         return self._variances.total * self._unit**2
 
     def sobol(self) -> pd.DataFrame:
-        """One row per feature: the share of the variance of its own effect, and of all effects it takes part in."""
+        """Return per feature the variance share of its own effect (first_order) and of all effects that include it."""
         first, total = self._share(self._variances.mains), self._share(self._variances.totals)
         return pd.DataFrame({"feature": self.features, "first_order": first, "total": total})
 
     def importance(self) -> pd.DataFrame:
-        """One row per single feature and pair: term, order, variance_share; largest first.
+        """Return one row per single feature and per pair: term, order, variance_share; largest share first.
 
         Pairs with a feature that the model does not use are left out.
         """
@@ -121,23 +122,23 @@ class Anova:
         return table.sort_values("variance_share", ascending=False, kind="stable", ignore_index=True)
 
     def interactions(self) -> pd.DataFrame:
-        """One row per pair: feature_1, feature_2, variance_share of what they do together."""
+        """Return one row per pair of features: feature_1, feature_2, and the variance_share of their interaction."""
         first, second = np.triu_indices(len(self.features), k=1)
         names = np.array(self.features, dtype=object)
         shares = self._share(self._variances.pairs[first, second])
         return pd.DataFrame({"feature_1": names[first], "feature_2": names[second], "variance_share": shares})
 
     def orders(self) -> pd.DataFrame:
-        """One row per order of interaction: order, variance_share."""
+        """Return one row per order of interaction: order, variance_share."""
         shares = self._share(self._variances.by_order)
         return pd.DataFrame({"order": np.arange(1, len(shares) + 1), "variance_share": shares})
 
     def effect(self, *features: str | int, points: Sequence[Any] | None = None, band: bool = True) -> Effect:
-        """The effect of one feature, or of several beyond what fewer of them do, on a grid of their values.
+        """Return the effect of one feature, or of several beyond the effects of fewer of them, on a grid of values.
 
-        points holds, for every feature, a list of the values at which to take it; None: a grid over the background, of
-        a category with many levels the most frequent ones. Features are given by name, or by their number from 0. The
-        band needs the n x n kernel matrix of the training rows of an exact model; without it sd is None.
+        points holds one list of values per feature; None: a grid over the background, where two or more features show
+        only the most frequent levels of a category. Features are given by name, or by number from 0. band=True computes
+        sd, which needs the n x n kernel matrix of the training rows for an exact model; band=False leaves sd None.
         """
         S = self._set(features)
         if points is None:
@@ -153,7 +154,7 @@ class Anova:
         return Effect(axes, values, sd, float(self._share(self._variance_of(S))))
 
     def evaluate(self, X: Any, *features: str | int) -> Floats:
-        """f_S (n,) at the rows of a table like the training table, S the set of these features."""
+        """Return f_S (n,) at the rows of a table like the training table, where S is the set of these features."""
         S, rows = self._set(features), encoded(self.model, X)
         values = np.empty(len(rows))
         for block, k in self._kernel_at(S, rows[:, S]):
@@ -161,9 +162,9 @@ class Anova:
         return values
 
     def evaluate_orders(self, X: Any) -> Floats:
-        """(n, d+1) at the rows of a table: the mean, then the sum of all effects of order 1, 2, ..., d.
+        """Return (n, d+1): for every row of X the mean, then the sum of all effects of order 1, 2, ..., d.
 
-        The rows of the result add up to the prediction.
+        Each row of the result sums to the prediction.
         """
         rows, anchors = encoded(self.model, X), self.subject.expansion.anchors
         parts = np.empty((len(rows), self.order + 1))
@@ -173,7 +174,7 @@ class Anova:
         return parts
 
     def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
-        """Shares of the variance, feature by feature: by itself, and in interactions."""
+        """Draw the variance share of each feature: by itself, and in interactions."""
         from salsa.explain.displays import ImportanceDisplay
 
         return ImportanceDisplay.from_anova(self).plot(ax, most)
@@ -184,18 +185,18 @@ class Anova:
 
     @property
     def _unit(self) -> float:
-        """Of the size of the coefficients: divided by it, squares are float64 too."""
+        """Power of two of the size of the coefficients: squares of the coefficients divided by it fit into float64."""
         return float(power_of_two(self._coef[:, None])[0])
 
     def _set(self, features: Sequence[str | int]) -> list[int]:
-        """The numbers of these features, checked."""
+        """Return the numbers of these features; raise ValueError if there is none or one occurs twice."""
         S = [self.subject.index(feature) for feature in features]
         if not S or len(set(S)) < len(S):
             raise ValueError(f"an effect has one or more features, all different, not {features!r}")
         return S
 
     def _share(self, variance: Any) -> Any:
-        """Of the whole variance; zero where there is none."""
+        """Return the share of the variance of the function; zero if the function is constant."""
         return variance / (self._variances.total or 1.0)
 
     def _axis(self, j: int, points: Floats) -> Axis:
@@ -207,24 +208,24 @@ class Anova:
         return grid(self.subject.background[j], size, limit)
 
     def _on_grid(self, S: list[int], points: list[Floats]) -> Floats:
-        """f_S (P_1, P_2, ...) at all combinations of the features' points."""
+        """Return f_S (P_1, P_2, ...) at all combinations of the features' points."""
         u = self._coef * self.subject.outside(S)
         operands: list[Any] = []
         for axis, (j, x) in enumerate(zip(S, points, strict=True)):
             operands += [self.subject.centred(j, x), [axis, len(S)]]
-        with one_blas_thread():  # whose last bits depend on its threads
+        with one_blas_thread():  # the last bits of BLAS depend on its number of threads
             values: Floats = np.einsum(*operands, u, [len(S)], list(range(len(S))), optimize=True)
         return values
 
     def _sd_at(self, S: list[int], rows: Floats) -> Floats:
-        """Posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
+        """Return the posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
         sd = np.empty(len(rows))
         for block, k in self._kernel_at(S, rows):
             sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
         return sd
 
     def _kernel_at(self, S: list[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
-        """What f_S makes of the kernel with every anchor, (m, r), for some of the rows (m, |S|) at a time."""
+        """Yield, by blocks of rows (n, |S|), the part of the kernel with every anchor (m, r) that belongs to f_S."""
         r_S = self.subject.outside(S)
         with one_blas_thread():
             for block in row_blocks(len(rows), len(r_S)):
@@ -232,14 +233,14 @@ class Anova:
                 yield block, r_S * reduce(np.multiply, centred)
 
     def _prior(self, S: list[int], rows: Floats) -> Floats:
-        """What the effect makes of the kernel in both arguments (m,): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
+        """Return the prior variance (m,) of f_S at rows (m, |S|): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
         a, prior = self.subject.kernel.relevance, np.ones(len(rows))
         for j, x in zip(S, rows.T, strict=True):
             prior *= a[j] - 2.0 * self._mean_at(j, x) + self._mean_twice[j]
         return prior * outside(self._mean_twice, self.subject.weights, S)
 
     def _mean_at(self, j: int, x: Floats) -> Floats:
-        """a_j q_j(x) (m,): the mean of a_j k_j(X, x) over the background."""
+        """Return a_j q_j(x) (m,): the mean of a_j k_j(X, x) over the background."""
         kernel, (points, weights) = self.subject.kernel, self.subject.background[j]
         mean: Floats = kernel.relevance[j] * kernel.of_feature(j).product(x[:, None], points[:, None], weights)
         return mean
@@ -251,9 +252,10 @@ class Anova:
         return np.array([self._mean_at(j, points) @ weights for j, (points, weights) in backgrounds])
 
     def _orders_at(self, rows: Floats) -> Floats:
-        """Sums of all effects of order 0..d (m, d+1), without the offset.
+        """Return the sums of all effects of order 0..d (m, d+1), without the offset.
 
-        E_s[a], of s centred factors and a means, becomes E_s[a] + q E_s[a-1] + c E_{s-1}[a] with every feature.
+        E_s[a] sums products of s centred factors c and a means q. Each feature turns E_s[a] into
+        E_s[a] + q E_s[a-1] + c E_{s-1}[a].
         """
         d, v = self.order, self.subject.weights
         E = [np.zeros((d - s + 1, len(rows), len(self._coef))) for s in range(d + 1)]
@@ -272,7 +274,7 @@ class Anova:
 
     @cached_property
     def _variances(self) -> Variances:
-        with one_blas_thread():  # whose last bits depend on its threads
+        with one_blas_thread():  # the last bits of BLAS depend on its number of threads
             offset = float(self.subject.expansion.offset[self.output]) / self._unit
             variances = effect_variances(self.subject, self._coef / self._unit, offset, self._roots)
         variances.check_rounding()

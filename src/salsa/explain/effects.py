@@ -1,4 +1,4 @@
-"""One effect of one, two or more features on a grid of their values, with its band."""
+"""The effect of one or more features on a grid of their values, with its posterior standard deviation."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-#: Numbers with at most so many values are shown at these
+#: A numeric feature with at most this many distinct values is shown at exactly these values
 FEW_VALUES = 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Axis:
-    """The values of one feature at which an effect is shown; the last is NaN where values are missing."""
+    """Values of one feature at which an effect is shown; NaN stands for a missing value."""
 
     name: str
-    points: Floats  #: (P,), of a category the codes
-    labels: tuple[str, ...] | None  #: what the codes of a category stand for; None: numbers
-    rug: Distribution  #: of the feature in the background
+    points: Floats  #: (P,): numbers, or the codes of a category
+    labels: tuple[str, ...] | None  #: (P,) labels of the codes of a category; None for a number
+    rug: Distribution  #: distribution of the feature in the background
 
     def __repr__(self) -> str:
         return f"Axis {self.name} of {len(self.points)} points"
 
     @property
     def values(self) -> list[Any]:
-        """Labels, or numbers."""
+        """Points as labels for a category, as floats for a number."""
         return self.points.tolist() if self.labels is None else list(self.labels)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Effect:
-    """f_S on the grid of its features' values: what they do together beyond what fewer of them do; its mean is zero."""
+    """f_S on a grid of its features' values: the joint effect of the features S beyond the effects of fewer of them."""
 
     axes: tuple[Axis, ...]  #: one for every feature
     values: Floats  #: (len(axis 1), len(axis 2), ...)
-    sd: Floats | None  #: posterior standard deviation, of the same shape; None: not asked for
-    variance_share: float  #: of the whole function's
+    sd: Floats | None  #: posterior standard deviation, shaped like values; None if not requested
+    variance_share: float  #: share of the variance of the whole function
 
     def __repr__(self) -> str:
         shape = " x ".join(str(len(axis.points)) for axis in self.axes)
@@ -53,34 +53,34 @@ class Effect:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of its features."""
+        """Names of the features of the effect."""
         return tuple(axis.name for axis in self.axes)
 
     def frame(self) -> pd.DataFrame:
-        """One row per point of the grid: the features' values, `effect` and `sd`."""
+        """Return one row per grid point: the values of the features, `effect`, and `sd` unless sd is None."""
         rows = pd.DataFrame(list(product(*(axis.values for axis in self.axes))), columns=list(self.features))
         for name, values in (("effect", self.values), ("sd", self.sd)):
             if values is not None:
-                rows.insert(rows.shape[1], name, values.ravel(), allow_duplicates=True)  # a feature may be called so
+                rows.insert(rows.shape[1], name, values.ravel(), allow_duplicates=True)  # a feature may have this name
         return rows
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """A curve with its band and the data's rug, dots for categories, or a surface for two features."""
+        """Draw a curve with its band and a rug of the data, dots for a category, or a picture of two features."""
         from salsa.explain.displays import EffectDisplay
 
         return EffectDisplay(self).plot(ax)
 
 
 def term(*names: str) -> str:
-    """What an effect is called."""
+    """Return the name of an effect: the names of its features, joined by ×."""
     return " × ".join(names)
 
 
 def grid(rug: Distribution, size: int, levels: int | None) -> Floats:
-    """Values at which to show an effect: numbers over the range of the background, or all of them if few.
+    """Return the values at which to show an effect: `size` numbers over the background's range, or all values if few.
 
-    levels: None for numbers; of a category, how many of its most frequent levels are wanted. Where values are missing
-    in the background, a missing one comes last.
+    levels is None for a number; for a category it is how many of the most frequent levels to show. If the background
+    has missing values, the last point is NaN.
     """
     is_missing = np.isnan(rug.points)
     points, weights = rug.points[~is_missing], rug.weights[~is_missing]

@@ -1,12 +1,13 @@
-"""Shapley values of predictions, exact: no sampling and no enumeration of coalitions.
+"""Exact Shapley values of predictions, without sampling and without enumerating coalitions.
 
-The players are the features; the value of a coalition is the mean of f over the background of the features outside it,
-each by itself. The kernel is linear in every base kernel, so that with k_j(t) = q_j + t c_j
+The players are the features. The value of a coalition is the mean of f where every feature outside the coalition is
+drawn independently from the background. The kernel is linear in every base kernel k_j = q_j + c_j, where q_j is the
+mean of k_j over the background. So with k_j(t) = q_j + t c_j
 
     phi_j(x) = integral over t in [0, 1] of  sum_i coef_i a_j c_j(x; i) d/d(a_j k_j) sum_m v_m e_m(a_1 k_1(t), ...)  dt
 
-is the integral of a polynomial of degree d - 1, which ceil(d/2) Gauss-Legendre nodes give exactly; the adjoint of the
-recursion for e_m gives all features at once, in O(D d) per row, anchor and node (compiled).
+is the integral of a polynomial of degree d - 1 in t, which ceil(d/2) Gauss-Legendre nodes integrate exactly. The
+adjoint of the recursion for e_m gives all features at once, in O(D d) per row, anchor and node (compiled).
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ if TYPE_CHECKING:
 
 
 def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = None) -> Shapley:
-    """What each feature adds to the predictions for the rows of X, beyond the mean prediction over the background.
+    """Return how much each feature adds to the prediction of each row of X, relative to the mean over the background.
 
     Parameters
     ----------
     model : fitted SalsaRegressor.
     X : table like the training table.
     background : table like X, default=None
-        Features outside a coalition vary as they do there, each by itself; None: as in the training table.
+        Features outside a coalition are drawn from the columns of this table, independently; None: training table.
     sample_weight : array of shape (n_rows,), default=None
         Weights of the rows of background.
 
@@ -56,11 +57,11 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Shapley:
-    """Shapley values of predictions; a row's values and the base value add up to its prediction."""
+    """Shapley values of predictions. The prediction of a row is the base value plus the sum of the row's values."""
 
     subject: Subject
     rows: Floats  # (n, D), encoded
-    all_values: Floats  # (n, D, q), of every output
+    all_values: Floats  # (n, D, q), for all q outputs
 
     def __repr__(self) -> str:
         n, D, q = self.all_values.shape
@@ -68,36 +69,36 @@ class Shapley:
 
     @property
     def values(self) -> Floats:
-        """(n, D), or (n, D, q) of a model with q > 1 outputs."""
+        """Shapley values of shape (n, D), or (n, D, q) for a model with q > 1 outputs."""
         return self.all_values[:, :, 0] if self.all_values.shape[2] == 1 else self.all_values
 
     @property
     def base_value(self) -> Any:
-        """The mean prediction over the background: a number, or (q,)."""
+        """Mean prediction over the background: a number, or an array (q,) for q > 1 outputs."""
         base = self.subject.base_value
         return float(base[0]) if len(base) == 1 else base
 
     @property
     def predictions(self) -> Floats:
-        """(n,) or (n, q): base value plus values."""
+        """Predictions of shape (n,) or (n, q): the base value plus the sum of each row's values."""
         predictions: Floats = self.base_value + self.values.sum(axis=1)
         return predictions
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The names of all columns."""
+        """Names of all columns."""
         return self.subject.columns.names
 
     @property
     def data(self) -> pd.DataFrame:
-        """The explained rows, categories by their labels."""
+        """Explained rows as a table, with the labels of categories instead of codes."""
         return self.subject.frame(self.rows)
 
     def interactions(self, row: int = 0, output: int = 0) -> pd.DataFrame:
-        """(D, D): what each pair adds to one prediction, half of it at (j, k) and half at (k, j).
+        """Return the exact Shapley interaction indices (D, D) of one prediction, in the convention of the shap package.
 
-        What a feature adds by itself is on the diagonal; a row of the table sums to the feature's Shapley value. These
-        are Shapley interaction indices, exact as the values are, in the convention of the shap package.
+        Half of what a pair adds is at (j, k), the other half at (k, j). The diagonal holds what a feature adds by
+        itself. Each row of the table sums to the Shapley value of its feature.
         """
         n, _, q = self.all_values.shape
         if row not in range(-n, n) or output not in range(q):
@@ -110,7 +111,7 @@ class Shapley:
         return pd.DataFrame(matrix, index=list(self.features), columns=list(self.features))
 
     def explanation(self) -> Any:
-        """The same as a ``shap.Explanation``, for the plots of the shap package."""
+        """Return the Shapley values as a ``shap.Explanation``, for the plots of the shap package."""
         try:
             from shap import Explanation  # type: ignore[import-untyped,import-not-found,unused-ignore]
         except ImportError:
@@ -125,15 +126,15 @@ class Shapley:
         )
 
     def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: int = 0) -> Axes:
-        """From the base value to the prediction of one row, feature by feature."""
+        """Draw a waterfall from the base value to the prediction of one row, feature by feature."""
         from salsa.explain.displays import WaterfallDisplay
 
         return WaterfallDisplay.from_shapley(self, row, output).plot(ax, most)
 
     def _pairs(self, row: int, output: int) -> Floats:
-        """Half of the Shapley interaction index of every pair of active features, zero on the diagonal.
+        """Return half of the Shapley interaction index of every pair of active features; the diagonal is zero.
 
-        It is the integral over t of the second derivative by both, a polynomial of degree d - 2.
+        The index is the integral over t in [0, 1] of the second derivative by both features, of degree d - 2 in t.
         """
         active, coef = self.subject.active, self.subject.expansion.coef[:, output]
         b, weights = self.subject.means[:, active].T, self.subject.weights[: len(active) + 1]
@@ -142,6 +143,6 @@ class Shapley:
         for t, weight in zip(*unit_rule(len(weights) - 3), strict=True):
             for j in range(len(active)):
                 others = [k for k in range(len(active)) if k != j]
-                both = each_outside((b + t * c)[others], weights[1:])  # r_S of S = {j, k}
+                both = each_outside((b + t * c)[others], weights[1:])  # r_S for S = {j, k}
                 pairs[j, others] += 0.5 * weight * (c[others] * both) @ (coef * c[j])
-        return (pairs + pairs.T) / 2  # the same twice, but for rounding
+        return (pairs + pairs.T) / 2  # (j, k) and (k, j) differ by rounding only

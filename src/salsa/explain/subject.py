@@ -28,7 +28,7 @@ MISSING = "missing"
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subject:
-    """The function to explain, its columns and the background: all that explanations read of a model."""
+    """The function to explain, its columns and the background: everything that explanations read from a model."""
 
     expansion: KernelExpansion
     columns: Columns
@@ -40,49 +40,49 @@ class Subject:
 
     @cached_property
     def weights(self) -> Floats:
-        """v (d+1,): the kernel is sum_m v_m e_m."""
+        """Weights v (d+1,) of the kernel sum_m v_m e_m."""
         return self.kernel.order_weights * self.kernel.normaliser
 
     @cached_property
     def means(self) -> Floats:
-        """a_j q_j(i) (r, D): what is left of base kernel j with anchor i on average over the background."""
+        """a_j q_j(i) (r, D): the mean of a_j k_j(X, anchor_i) over the background of feature j."""
         return kernel_means(self.kernel, self.expansion.anchors, self.background)
 
     @cached_property
     def base_value(self) -> Floats:
-        """(q,): the mean of f over the background."""
+        """Mean (q,) of f over the background."""
         return self.expansion.offset + symmetric_sum(self.means.T, self.weights) @ self.expansion.coef
 
     @cached_property
     def active(self) -> list[int]:
-        """The features that the function uses."""
+        """Numbers of the features that the function uses: their relevance is not zero."""
         return np.flatnonzero(self.kernel.relevance).tolist()
 
     @property
     def order(self) -> int:
-        """Of the largest interaction that the function can have."""
+        """Order of the largest interaction that the function can have."""
         return min(self.kernel.order, len(self.active))
 
     def centred(self, j: int, points: Floats) -> Floats:
-        """a_j c_j(x; i) (P, r)."""
+        """Return a_j c_j(x; i) (P, r): the centred base kernel of feature j between points (P,) and all anchors."""
         anchors = self.expansion.anchors[:, [j]]
         values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
         values -= self.means[:, j]
         return values
 
     def outside(self, S: Sequence[int]) -> Floats:
-        """r_S(i) (r,)."""
+        """Return r_S(i) (r,): the mean over the background of the factor by which the features outside S enter f_S."""
         return outside(self.means.T, self.weights, S)
 
     def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
-        """f_j (P,) of the function with these coefficients; no block of the kernel is formed."""
+        """Return f_j (P,) of the function with these coefficients, without forming a block of the kernel."""
         u, anchors = coef * self.outside([j]), self.expansion.anchors[:, [j]]
         product = self.kernel.of_feature(j).product(points[:, None], anchors, u)
         effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
         return effect
 
     def index(self, feature: Any) -> int:
-        """The number of a column, given by name or number."""
+        """Return the number of a column that is given by its name or number."""
         names = self.columns.names
         if isinstance(feature, bool) or not isinstance(feature, str | int | np.integer):
             raise ValueError(f"{feature!r} is no feature; give names or column numbers, one after the other")
@@ -96,7 +96,7 @@ class Subject:
         return int(feature) % len(names)
 
     def codes(self, j: int, values: Any) -> Floats:
-        """Values of feature j as in a table, as encoded numbers (P,)."""
+        """Encode values of feature j, given as in a table, as numbers (P,)."""
         levels, name = self.columns.levels[j], self.columns.names[j]
         try:
             if levels is None:
@@ -114,24 +114,24 @@ class Subject:
         return codes
 
     def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
-        """What the codes of a category stand for; None for numbers."""
+        """Return the labels of the codes of a category; None if feature j is a number."""
         levels = self.columns.levels[j]
         if levels is None:
             return None
         return tuple(MISSING if np.isnan(code) else str(levels[int(code)]) for code in points)
 
     def frame(self, rows: Floats) -> pd.DataFrame:
-        """Encoded rows (n, D) with the labels of categories instead of codes."""
+        """Return encoded rows (n, D) as a table with the labels of categories instead of codes."""
         labels = [self.labels(j, x) for j, x in enumerate(rows.T)]
         values = [x if names is None else list(names) for x, names in zip(rows.T, labels, strict=True)]
         return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.names), axis=1)
 
 
 def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
-    """The model's function with the training table, or another, as its background."""
+    """Return the function of a model with the training table, or the table `background`, as its background."""
     if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
         advice = (
-            "a fitted SalsaRegressor is needed: of a search best_estimator_, of a pipeline its last step,"
+            "a fitted SalsaRegressor is needed: pass best_estimator_ of a search, or the last step of a pipeline"
             " with tables as that step sees them"
         )
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
@@ -147,7 +147,7 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
 
 
 def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:
-    """Return the ends of ``predict_interval`` at every level (L, n, q, 2); infinite ends are expected here."""
+    """Return the ends of ``predict_interval`` at every level (L, n, q, 2), without the warning of infinite ends."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TooFewRowsWarning)
         ends = np.stack([model.predict_interval(X, level) for level in levels])

@@ -1,4 +1,4 @@
-"""Variances of effects over the background: of single features, of pairs, of every order, and in total per feature."""
+"""Variances of effects over the background: per feature, per pair, per order, and in total per feature."""
 
 from __future__ import annotations
 
@@ -18,43 +18,43 @@ from salsa.kernels.bandwidths import observed_spread
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.symmetric import each_outside
 
-#: In variances of two and more features, values of a number within this share of the bandwidth count as their mean,
-#: farther ones too where they would be more than so many; effects, means and Shapley values know no such thing
+#: Variances of two or more features merge values of a numeric feature in cells this share of a bandwidth wide; cells
+#: are widened until at most MOST_POINTS are left. Effects, means and Shapley values use the values unmerged.
 CLOSE, MOST_POINTS = 1 / 64, 1024
-#: Of the variance that rounding may take before it is mentioned
+#: Share of the variance that may be lost to rounding before a warning
 LOST_SHARE = 1e-3
 _EPS = float(np.finfo(np.float64).eps)
 
 
 class Variances(NamedTuple):
-    """Of effects over the background."""
+    """Variances of effects over the background."""
 
     mains: Floats  # (D,)
     pairs: Floats  # (D, D), symmetric
-    higher: Floats  # (D,): of all effects of order 3 and more that a feature takes part in
+    higher: Floats  # (D,): sum over all effects of order 3 and more that include the feature
     by_order: Floats  # (d,)
-    rounding: float = 0.0  # what the higher orders have lost to it, about
+    rounding: float = 0.0  # estimated rounding error of the orders 3 and more
 
     @property
     def total(self) -> float:
-        """Of the function."""
+        """Variance of the function."""
         return float(self.by_order.sum())
 
     @property
     def totals(self) -> Floats:
-        """(D,): of all effects that a feature takes part in."""
+        """Variance (D,) of all effects that include each feature."""
         totals: Floats = self.mains + self.pairs.sum(axis=1) + self.higher
         return totals
 
     def check_rounding(self) -> None:
-        """Warn where rounding is what the higher orders hold."""
+        """Warn if the rounding error of the orders 3 and more exceeds LOST_SHARE of the variance."""
         if self.rounding > LOST_SHARE * self.by_order.sum():
             advice = "the model's coefficients are too large: a larger alpha makes them smaller"
             warn_user(f"shares of the orders 3 and more are lost to rounding; {advice}")
 
 
 def effect_variances(subject: Subject, coef: Floats, offset: float, roots: dict[int, Floats]) -> Variances:
-    """Of the function offset + sum_i coef_i k(x, anchor_i); what is of the size of rounding is zero."""
+    """Return the variances of the effects of offset + sum_i coef_i k(x, anchor_i); rounding errors become zero."""
     D = len(subject.columns.names)
     mains, pairs, higher = np.zeros(D), np.zeros((D, D)), np.zeros(D)
     for j in subject.active:
@@ -63,7 +63,7 @@ def effect_variances(subject: Subject, coef: Floats, offset: float, roots: dict[
     if subject.order > 1:
         pairs[np.ix_(subject.active, subject.active)] = _pair_variances(subject, coef, list(roots.values()))
     by_order, higher[subject.active] = _higher_variances(subject, coef, roots)
-    # an effect of order s concerns s features: how far the two sums over these effects differ shows what rounding took
+    # summed over features an effect of order s counts s times: the gap of the two sums estimates the rounding error
     gap = abs(higher.sum() - np.arange(3, subject.order + 1) @ by_order) + np.maximum(-higher, 0.0).sum()
     largest = abs(offset) + np.abs(coef).sum() * subject.kernel.diagonal(subject.expansion.anchors[:1])[0]
     rounding = (8 * _EPS * largest) ** 2
@@ -73,11 +73,11 @@ def effect_variances(subject: Subject, coef: Floats, offset: float, roots: dict[
 
 
 def _pair_variances(subject: Subject, coef: Floats, roots: list[Floats]) -> Floats:
-    """(D, D) of the active features."""
+    """Return the variances (A, A) of the effects of all pairs of the A active features; the diagonal is zero."""
     means, weights = subject.means[:, subject.active].T, subject.weights[: len(roots) + 1]
     pairs = np.zeros((len(roots), len(roots)))
     for j, root in enumerate(roots):
-        others = each_outside(np.delete(means, j, axis=0), weights[1:])  # r_S of S = {j, k}
+        others = each_outside(np.delete(means, j, axis=0), weights[1:])  # r_S for S = {j, k}
         for k in range(j + 1, len(roots)):
             surface = dgemm(1.0, root * (coef * others[k - 1]), roots[k], trans_b=1)
             pairs[j, k] = pairs[k, j] = np.sum(surface**2)
@@ -85,7 +85,7 @@ def _pair_variances(subject: Subject, coef: Floats, roots: list[Floats]) -> Floa
 
 
 def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S: list[int]) -> float:
-    """Of the effect of these features."""
+    """Return the variance of the effect of the features S; zero if the function does not use one of them."""
     if not set(S) <= set(subject.active):
         return 0.0
     u, variance = coef * subject.outside(S), 0.0
@@ -95,9 +95,9 @@ def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S:
 
 
 def variance_roots(subject: Subject) -> dict[int, Floats]:
-    """R_j (rank, r) with R_j' R_j = a_j^2 M_j, of every active feature.
+    """Return R_j (rank, r) with R_j' R_j = a_j^2 M_j for every active feature j.
 
-    By a pivoted QR of the weighted c_j: rows of the size of the rounding of k_j are left out; nothing is squared.
+    R_j comes from a pivoted QR of the weighted c_j, which squares nothing. Rows of R_j below rounding are dropped.
     """
     return {j: _root(subject, j) for j in subject.active}
 
@@ -115,10 +115,9 @@ def _root(subject: Subject, j: int) -> Floats:
 
 
 def _merged(marginal: Distribution, bandwidth: float) -> Distribution:
-    """The same with the mean of all values in each of equal cells, which unlike classes of equal mass keep the tails.
+    """Merge all values within a cell into their mean; cells of equal width, unlike cells of equal mass, keep the tails.
 
-    The cells are a small share of the bandwidth, and of the standard deviation, or twice, four times, ... as wide until
-    few are left.
+    The width is CLOSE times the smaller of bandwidth and standard deviation, doubled until MOST_POINTS cells suffice.
     """
     points, weights = marginal
     missing = np.isnan(points)
@@ -127,13 +126,13 @@ def _merged(marginal: Distribution, bandwidth: float) -> Distribution:
     cell = np.floor((points - np.fmin.reduce(points)) / width) if width > 0 else np.where(missing, np.nan, 0.0)
     while len(np.unique(cell[~missing])) > MOST_POINTS:
         cell = np.floor(cell / 2)
-    _, place = np.unique(cell, return_inverse=True)  # a missing value is a cell of its own
+    _, place = np.unique(cell, return_inverse=True)  # missing values form a cell of their own
     mass: Floats = np.bincount(place, weights).astype(np.float64)
     return Distribution(np.bincount(place, weights * points) / mass, mass)
 
 
 def _higher_variances(subject: Subject, coef: Floats, roots: dict[int, Floats]) -> tuple[Floats, Floats]:
-    """Of the orders 3..d (d-2,), and of all effects of these orders that each active feature takes part in (D,)."""
+    """Return the variances of the orders 3..d (d-2,), and per active feature (D,) of all such effects with it."""
     d, D, n = subject.order, len(subject.active), len(coef)
     if d < 3:
         return np.zeros(0), np.zeros(D)

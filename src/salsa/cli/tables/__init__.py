@@ -1,1 +1,1 @@
-"""The tables of the command line: read whole or in chunks, checked column by column, written whole or not at all."""
+"""Tables of the command line: reading whole or in chunks, checks of columns, and writing completely or not at all."""

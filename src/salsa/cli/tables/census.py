@@ -1,4 +1,4 @@
-"""Tables too large for memory: how large they are, and what all their chunks hold together."""
+"""Tables too large for memory: their size, the types of their columns, and checks over all chunks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from salsa.cli.tables.messages import first_row, missing_error
 from salsa.cli.tables.reading import STDIN, require_pyarrow
 from salsa.cli.tables.texts import Texts, check_texts
 
-UNPACKED = 4  # bytes of text in a byte of gzip, about
+UNPACKED = 4  # approximate bytes of text per byte of gzip
 
 
 def table_bytes(source: str) -> int:
-    """About what a table takes as numbers; 0 for a pipe, which cannot be read twice."""
+    """Return about how many bytes a table takes as numbers; 0 for a pipe, which cannot be read twice."""
     if source == STDIN:
         return 0
     size, format = os.path.getsize(source), format_of(source)
@@ -29,7 +29,7 @@ def table_bytes(source: str) -> int:
 
 
 def _arrow_bytes(source: str, kind: str, size: int) -> int:
-    """By the number of rows, which the file tells; by its size where it is damaged, of which its reader will tell."""
+    """Return 8 bytes per value by the row count of the file; the size of a damaged file, whose reader raises later."""
     pa = require_pyarrow(source)
     from pyarrow import dataset  # type: ignore[import-untyped,unused-ignore]
 
@@ -41,16 +41,16 @@ def _arrow_bytes(source: str, kind: str, size: int) -> int:
 
 
 class CsvTypes(NamedTuple):
-    """The columns of a CSV file that some chunk of it might take for something else than the whole file is."""
+    """Columns of a CSV file to be read as text or as float64, because single chunks may look like another type."""
 
     text: list[str]
     floats: list[str]
 
 
 def csv_types(chunks: Iterable[pd.DataFrame]) -> CsvTypes:
-    """As pandas decides on the whole file: one text makes all text, truth values among numbers too.
+    """Return the types that pandas finds for the whole file: one text, or booleans among numbers, make a text column.
 
-    Integers beyond 64 bits are left out of account: what they are taken for depends on the rows before them.
+    Integers beyond 64 bits are not handled: the type that pandas finds depends on the rows before them.
     """
     kinds: dict[str, set[str]] = {}
     for chunk in chunks:
@@ -61,10 +61,10 @@ def csv_types(chunks: Iterable[pd.DataFrame]) -> CsvTypes:
 
 
 def _csv_kinds(column: pd.Series[Any]) -> set[str]:
-    """Empty where there are no values, "number" or "number" and "fraction", "truth" or "text".
+    """Return the kinds of values: "number", "number" and "fraction", "truth" or "text"; empty without values.
 
-    Before version 3 pandas reads long numbers beside fractions as a neighbour of the nearest float64, and long integers
-    alone exactly; beside missing values these are float64 as well.
+    Fractions matter because pandas before version 3 reads long integers exactly, but not in a column with fractions.
+    A column of integers with missing values is float64 too, and counts as "number" only.
     """
     values = column.dropna()
     if values.empty:
@@ -77,7 +77,7 @@ def _csv_kinds(column: pd.Series[Any]) -> set[str]:
 
 
 class Census:
-    """What there is to know of a large table before a fit: rows, missing values, and the checks over all chunks."""
+    """Counts of rows and missing values of a large table, and checks of its columns over all chunks, before a fit."""
 
     def __init__(
         self, source: str, names: Sequence[str], categories: Collection[str], target: str, weights: str | None
@@ -86,11 +86,11 @@ class Census:
         self._target, self._weights = target, [] if weights is None else [weights]
         self._texts: dict[str, Texts] = {}
         self._missing: Counter[str] = Counter()
-        self._first: dict[str, int] = {}  # rows without a value
+        self._first: dict[str, int] = {}  # first row without a value, per column
         self.rows = 0
 
     def add(self, chunk: pd.DataFrame) -> None:
-        """Count some rows; ValueError where one of them will not do."""
+        """Count the rows of a chunk; raise ValueError if a value cannot be used."""
         self.rows += len(chunk)
         target_of(chunk, self._target, self._source, may_miss=True)
         for name in self._weights:
@@ -110,7 +110,7 @@ class Census:
                 self._first.setdefault(name, first_row(chunk[name], missing))
 
     def check(self) -> None:
-        """ValueError where all rows together will not do."""
+        """Raise ValueError if target or weights have missing values, or if a text column does not hold categories."""
         for name in (self._target, *self._weights):
             if self._missing[name]:
                 raise missing_error(name, self._source, self._first[name], self._missing[name])
@@ -118,9 +118,9 @@ class Census:
 
     @property
     def empty(self) -> list[str]:
-        """Features without a value."""
+        """Features without any value."""
         return [name for name in self._names if self._missing[name] == self.rows]
 
     def missing(self, names: Sequence[str]) -> float:
-        """The share of missing values in these columns."""
+        """Return the share of missing values in these columns."""
         return sum(self._missing[name] for name in names) / (self.rows * len(names))

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, in training and in prediction; errors name file, column and row, with advice."""
+"""Checks and types of columns in training and prediction; errors name the file, column and row, with advice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from salsa.cli.tables.texts import Texts, check_texts
 
 Level = str | int | float | bool
 
-_KINDS = {  # what infer_dtype says -> what it is here
+_KINDS = {  # type by pandas.api.types.infer_dtype -> kind of column
     **dict.fromkeys(("integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"), "number"),
     "string": "text",
     "categorical": "category",
@@ -26,7 +26,7 @@ _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": 
 
 
 def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> None:
-    """ValueError that lists the names the table does not have, each with the nearest that it has."""
+    """Raise ValueError if columns are missing; the message names each with the most similar column of the table."""
     missing = [name for name in names if name not in table.columns]
     if missing:
         others = [name for name in table.columns if name not in names]
@@ -35,19 +35,19 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
 
 
 def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
-    """A column as float64; ValueError, with advice, at the first value that is missing or not a finite number."""
+    """Return a column as float64; raise ValueError on the first value that is missing or not a finite number."""
     return _floats(table[name], source, advice, may_miss)
 
 
 def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = False) -> pd.Series[float]:
-    """The column to predict, as float64."""
+    """Return the column to predict as float64."""
     return numeric(table, name, source, "; only numbers can be predicted", may_miss)
 
 
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
-    """These columns for training: numbers as float64, text and the given categories as they are, NaN where missing.
+    """Return these columns for training: numbers as float64, text unchanged, `categories` as pandas categories.
 
-    ValueError with advice where a column is likely to be none of these: dates, identifiers, numbers with mistakes.
+    Raise ValueError with advice if a text column is not likely to hold categories: dates, identifiers, mistakes.
     """
     X = plain_features(table, names, categories, source)
     found = [Texts(name) for name in names if name not in categories and is_text(table[name])]
@@ -58,7 +58,7 @@ def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[s
 
 
 def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
-    """The same without a look at the texts, of which some rows do not tell enough."""
+    """Return these columns for training like ``features``, without the checks of texts, which need all rows."""
     columns = {
         name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
     }
@@ -66,16 +66,16 @@ def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collec
 
 
 def is_text(column: pd.Series[Any]) -> bool:
-    """Whether it holds text that no type of the file calls categories."""
+    """Return whether a column holds text, unless the file declares the column as categories."""
     return _KINDS.get(pd.api.types.infer_dtype(column, skipna=True)) == "text"
 
 
 def known_features(
     table: pd.DataFrame, levels: dict[str, tuple[Level, ...] | None], source: str, unseen: Unseen
 ) -> pd.DataFrame:
-    """The columns of a training table, by name, in another: levels of categories, float64 where there are none.
+    """Return the columns of the training table in another table: categories as their levels, numbers as float64.
 
-    Values that are not among the levels go to ``unseen`` and are missing in the result.
+    Values that are not among the levels are added to ``unseen`` and become missing.
     """
     advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
     columns = {
@@ -88,7 +88,7 @@ def known_features(
 
 
 class Unseen:
-    """Values of categories that training did not have, counted over all pieces of a table."""
+    """Values of categories that were not seen in training, counted over all chunks of a table."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -100,7 +100,7 @@ class Unseen:
             self._examples.setdefault(name, values[0])
 
     def __str__(self) -> str:
-        """Column by column, with the first value; empty where there are none."""
+        """Describe the unseen values by column, with the first value of each; empty if there are none."""
         return "; ".join(
             f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
             for name, count in self._counts.items()
@@ -108,9 +108,9 @@ class Unseen:
 
 
 def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
-    """As float64; ValueError at the first value that is not a finite number.
+    """Return a column as float64; raise ValueError on the first value that is not a finite number.
 
-    The advice ends the message; a {0} in it becomes the name of the column.
+    The message ends with the advice, in which {0} becomes the name of the column.
     """
     _kind(column, source, advice)
     values = pd.to_numeric(column, errors="coerce").astype(np.float64)
@@ -136,7 +136,7 @@ def _category(column: pd.Series[Any], source: str) -> pd.Series[Any]:
 
 
 def _kind(column: pd.Series[Any], source: str, advice: str) -> str:
-    """ "number", "text" or "category" (which a file with types may say); ValueError for anything else."""
+    """Return "number", "text" or "category" (if the file declares it); raise ValueError for other types."""
     inferred = pd.api.types.infer_dtype(column, skipna=True)
     if inferred in _DATES:
         raise dates_error(column.name, source, advice)
@@ -146,14 +146,14 @@ def _kind(column: pd.Series[Any], source: str, advice: str) -> str:
 
 
 def _without_words(column: pd.Series[Any]) -> pd.Series[Any]:
-    """True and False as 1 and 0, also where other values made them text."""
+    """Replace the words True and False in a column of text by 1 and 0."""
     if pd.api.types.infer_dtype(column, skipna=True) != "string":
         return column
     return column.map(lambda text: str(int(_BOOLEANS[text])) if text in _BOOLEANS else text)
 
 
 def _known_levels(column: pd.Series[Any], levels: tuple[Level, ...], source: str, unseen: Unseen) -> pd.Series[Any]:
-    """The levels that the values stand for; None where a value is missing or stands for none."""
+    """Return the levels that the values stand for; None for missing and unseen values."""
     _kind(column, source, "")
     places, distinct = pd.factorize(column)
     level_set = frozenset(levels)
@@ -164,13 +164,13 @@ def _known_levels(column: pd.Series[Any], levels: tuple[Level, ...], source: str
 
 
 def _known_level(value: Any, levels: frozenset[Level]) -> Any:
-    """The value itself, or the number or truth value that it spells; None unless that is a level."""
+    """Return the level equal to the value, or to the number or boolean that the value spells; None if there is none."""
     spelled = pd.to_numeric(value, errors="coerce") if isinstance(value, str) else None
     return next((level for level in (value, spelled, _BOOLEANS.get(value)) if level in levels), None)
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """A hint at the most similar name, in any case; nothing where none is similar."""
+    """Return a hint at the most similar name, ignoring letter case; an empty text if no name is similar."""
     if "," in name and all(part.strip() in names for part in name.split(",")):
         return " (give the option once for each column)"
     folded = {candidate.casefold(): candidate for candidate in names}

@@ -1,4 +1,4 @@
-"""Which files hold tables: by the endings of their names, and by their first bytes."""
+"""File formats of tables, recognised by the endings of file names and checked by first bytes."""
 
 import os
 import re
@@ -12,7 +12,7 @@ _OTHER_ENDING = re.compile(
     r"\.(xls[bmx]?|ods|docx?|pdf|html?|xml|jsonl?|salsa|pickle|pkl|joblib|np[yz]|hdf5|h5|arrow|orc|db|sqlite"
     r"|dta|sav|rds|rda|rdata|png|svg|zip|tar|tgz|bz2|xz|zst|7z)"
 )
-_PROBLEMS = {  # what a file begins with -> what is wrong with it as a table
+_PROBLEMS = {  # pattern of the first bytes of a file -> problem of this file as a table
     rb"PK\x03\x04.{26}header\.json": "is a model file, not a table",
     rb"PK\x03\x04.{26}(\[Content_Types|_rels/|docProps/|xl/)": "is a spreadsheet or document: save its table as CSV",
     rb"PK\x03\x04": "is a zip archive, not a table",
@@ -26,7 +26,7 @@ _PROBLEMS = {  # what a file begins with -> what is wrong with it as a table
 
 
 class Format(NamedTuple):
-    """How a file holds a table."""
+    """The file format of a table."""
 
     kind: str  # "csv", "tsv", "parquet" or "feather"
     is_packed: bool
@@ -41,20 +41,20 @@ class Format(NamedTuple):
 
 
 def format_of(name: str) -> Format:
-    """What a name stands for by its ending, in any case."""
+    """Return the format that the ending of a file name stands for, in any letter case."""
     ending = _ending(name)
     return Format(ending[1:] if ending in (".tsv", ".parquet", ".feather") else "csv", name.lower().endswith(".gz"))
 
 
 def check_name(name: str) -> None:
-    """ValueError where a name ends like that of something else than a table."""
+    """Raise ValueError if a file name has the ending of another kind of file."""
     format = format_of(name)
     if _OTHER_ENDING.fullmatch(_ending(name)) or (format.is_arrow and format.is_packed):
         raise ValueError(f"{name} is not named like a table: known endings are {KNOWN}")
 
 
 def check_head(title: str, head: bytes, format: Format) -> None:
-    """ValueError where the first bytes are not those of a table, or of a table of another kind than the name says."""
+    """Raise ValueError if the first bytes belong to another kind of file than the name says."""
     if format.is_arrow and head.startswith(_MAGIC[format.kind]):
         return
     for beginning, problem in _PROBLEMS.items():

@@ -1,4 +1,4 @@
-"""What is said of a column that cannot be used: file, column and row, with advice."""
+"""Error messages on columns that cannot be used: file, column and row, with advice."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DROP = "; --drop {0!r} leaves the column out"
 
 
 def column_error(name: Any, source: str, problem: str, advice: str = "") -> ValueError:
-    """The advice ends the message; a {0} in it becomes the name of the column."""
+    """Return an error that ends with the advice, in which {0} becomes the name of the column."""
     return ValueError(f"{title(source)}: column {name!r} {problem}{advice.format(name)}")
 
 
@@ -24,15 +24,15 @@ def dates_error(name: Any, source: str, advice: str) -> ValueError:
 
 
 def missing_error(name: Any, source: str, row: int, count: int) -> ValueError:
-    """Of a column that needs a value in every row; rows are counted from 1."""
+    """Return the error for a column that needs a value in every row; rows are counted from 1."""
     return column_error(name, source, f"has no value in row {row} ({count} missing in all)")
 
 
 def shown_value(column: pd.Series[Any], where: NDArray[np.bool_]) -> str:
-    """The first of these values, and its row."""
+    """Describe the first value of a column at these places, with its row."""
     return f"{str(column[where].iloc[0])!r} in row {first_row(column, where)}"
 
 
 def first_row(column: pd.Series[Any], where: NDArray[np.bool_]) -> int:
-    """The number of the first of these rows as people count: from 1, after the header."""
+    """Return the number of the first of these rows, counted from 1 after the header."""
     return int(column.index[where][0]) + 1

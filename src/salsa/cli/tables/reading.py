@@ -1,4 +1,4 @@
-"""Tables from files and pipes, whole or in chunks."""
+"""Reading of tables from files and pipes, whole or in chunks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pandas as pd
 from salsa.cli.tables.formats import HEAD_BYTES, Format, check_head, check_name, format_of
 
 STDIN = "-"
-CHUNK_VALUES = 2**20  # of a chunk, 8 MiB as numbers; there are some copies of them on the way to a prediction
-FIRST_ROWS = 1000  # of a CSV, whose number of columns they tell; a reader at the other end of a pipe sees them at once
-# Numbers of a CSV as Python reads them; older versions are wrong in the last bit of some, newer ones want no option.
+CHUNK_VALUES = 2**20  # values of a chunk, 8 MiB as numbers; a prediction makes several copies of a chunk
+FIRST_ROWS = 1000  # rows of the first chunk of a CSV, which show its number of columns and give a pipe early results
+# Read the numbers of a CSV exactly: pandas before 3.1 needs this option, or some numbers are wrong in the last bit.
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
 def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFrame:
-    """The whole table; rows are numbered from 0. For ``text`` see ``read_chunks``."""
+    """Read a whole table; rows are numbered from 0. For ``text`` see ``read_chunks``."""
     (table,) = read_chunks(source, None, text)
     return table
 
@@ -35,11 +35,11 @@ def read_chunks(
     floats: Collection[str] = (),
     exact: Collection[str] = (),
 ) -> Iterator[pd.DataFrame]:
-    """The table in pieces of at most so many rows (None: whole), fewer in wide tables, numbered throughout from 0.
+    """Yield the table in chunks of at most `most` rows (None: one chunk), fewer in wide tables; rows count from 0.
 
-    CSV has no types, so that those of a column may differ from piece to piece; ``text`` names the columns to be read
-    as text everywhere, and str means all; ``floats`` those to be read as float64. Where ``names`` are given and a file
-    can be read by columns, others are left. Whole numbers among ``exact`` stay whole where some are missing.
+    CSV has no types, so the type of a column may differ between chunks: ``text`` names the columns to read as text
+    (str: all columns), ``floats`` the columns to read as float64. Parquet and Feather files are read in the columns
+    ``names`` only, if given. Integer columns among ``exact`` stay integers if values are missing.
     """
     with _named_errors(source), _opened(source) as (file, format):
         if format.is_arrow:
@@ -56,7 +56,7 @@ def read_chunks(
 
 
 def columns_with_leading_zeros(source: str) -> list[str]:
-    """Those that hold codes such as 01234 in the first rows, which are numbers to a reader of CSV; none of a pipe."""
+    """Return the CSV columns of digits with leading zeros (01234) in the first rows; none for other sources."""
     if not os.path.isfile(source) or format_of(source).is_arrow:
         return []
     head = next(read_chunks(source, FIRST_ROWS, str))
@@ -65,32 +65,30 @@ def columns_with_leading_zeros(source: str) -> list[str]:
 
 
 def semicolons(names: Iterable[str]) -> str:
-    """What to do with columns that semicolons separate."""
+    """Return advice for tables with semicolons between columns; an empty text if no name has a semicolon."""
     if not any(";" in name for name in names):
         return ""
-    return (
-        "; for semicolons, pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False) make commas of them"
-    )
+    return "; for semicolons: pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False) convert the file"
 
 
 def title(source: str) -> str:
-    """The source as messages call it."""
+    """Return the name of the source in messages."""
     return "standard input" if source == STDIN else source
 
 
 def require_pyarrow(path: str) -> Any:
-    """The module; ValueError with advice where it is not installed."""
+    """Return the module pyarrow; raise ValueError with advice if it is not installed."""
     try:
         import pyarrow  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
-        advice = "pip install pyarrow, or take CSV"
+        advice = "pip install pyarrow, or use CSV"
         raise ValueError(f"{path}: Parquet and Feather files need pyarrow: {advice}") from None
     return pyarrow
 
 
 @contextmanager
 def _named_errors(source: str) -> Iterator[None]:
-    """What is wrong with the contents of a file, as a ValueError that names the file."""
+    """Turn errors in the contents of a file into a ValueError that names the file."""
     try:
         yield
     except pd.errors.EmptyDataError:
@@ -106,7 +104,7 @@ def _named_errors(source: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(source: str) -> Iterator[tuple[Any, Format]]:
-    """The bytes of the source, unpacked, and what they hold: a table, as far as the first of them tell."""
+    """Open the source as unpacked bytes; raise ValueError if its name or first bytes are not those of a table."""
     format = format_of(source)
     with _bytes(source, format.is_packed) as file:
         check_head(title(source), file.peek(HEAD_BYTES)[:HEAD_BYTES], format)
@@ -166,7 +164,7 @@ def _arrow_pieces(
 def _parquet_batches(file: Any, most: int | None, names: Collection[str]) -> Iterator[Any]:
     from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
 
-    reader = ParquetFile(file, pre_buffer=False, buffer_size=2**20)  # else it would read the file whole, or by groups
+    reader = ParquetFile(file, pre_buffer=False, buffer_size=2**20)  # by default it reads the whole file, or groups
     if most is None:
         yield reader.read()
         return
@@ -189,5 +187,5 @@ def _feather_batches(file: Any, most: int | None, names: Collection[str]) -> Ite
 
 
 def _needed(present: list[str], names: Collection[str]) -> list[str]:
-    """The names, if all of them are there; everything where there are none, or to tell which are missing."""
+    """Return the names if all are present; otherwise all columns, so that a later check names the missing ones."""
     return list(names) if names and set(names) <= set(present) else present

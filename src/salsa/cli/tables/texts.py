@@ -1,4 +1,4 @@
-"""Which columns of text hold categories, and which are likely to hold something else."""
+"""Checks whether columns of text hold categories, or dates, identifiers, units or mistakes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pandas as pd
 from salsa.cli.tables.messages import DROP, column_error, dates_error, shown_value
 from salsa.data.text_columns import MISTAKE_PERCENT, are_dates, are_identifiers, are_mistakes, have_units, spell_numbers
 
-MOST_TEXTS = 100_000  # more different ones than this are names in any case; of a large table no more are remembered
+MOST_TEXTS = 100_000  # a column with more distinct texts holds identifiers; no more texts are remembered
 
 
 def check_texts(columns: Iterable[Texts], source: str) -> None:
-    """ValueError on the first column that is not likely to hold categories, with the names of the others."""
+    """Raise ValueError on the first column that is not likely to hold categories, and name further such columns."""
     problems: dict[str, str] = {}
     for texts in columns:
         try:
@@ -27,12 +27,12 @@ def check_texts(columns: Iterable[Texts], source: str) -> None:
 
 
 class Texts:
-    """What a column of text holds, counted over all pieces of a table."""
+    """Counts of the values of a text column over all chunks of a table."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._values = self._numbers = 0
-        self._other = ""  # the first value that is no number, and its row
+        self._other = ""  # the first value that is not a number, and its row
         self._distinct: set[str] = set()
 
     def add(self, column: pd.Series[Any]) -> None:
@@ -46,7 +46,7 @@ class Texts:
             self._distinct.update(column.dropna().unique())
 
     def check(self, source: str) -> None:
-        """ValueError with advice where they are not likely to be categories."""
+        """Raise ValueError with advice if the texts are not likely to be categories."""
         self._check_mistakes(source)
         self._check_dates(source)
         self._check_units(source)
@@ -56,7 +56,7 @@ class Texts:
         values, numbers = self._values, self._numbers
         if are_mistakes(values, numbers):
             problem = f"has {self._other}, but {numbers} of its {values} values are numbers"
-            rule = f"from {MISTAKE_PERCENT} % on that counts as a mistake"
+            rule = f"with {MISTAKE_PERCENT} % numbers or more, text counts as a mistake"
             advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
             raise column_error(self.name, source, f"{problem} ({rule})", advice)
 

@@ -1,4 +1,4 @@
-"""Tables into files and pipes, chunk by chunk; a file takes its name when it is complete."""
+"""Writing of tables to files and pipes, chunk by chunk; a file gets its name when it is complete."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from salsa._utils.atomic import replacing
 from salsa.cli.tables.formats import Format, check_name, format_of
 from salsa.cli.tables.reading import require_pyarrow
 
-GROUP_ROWS = 100_000  # rows that Parquet and Feather keep together, at least
+GROUP_ROWS = 100_000  # smallest number of rows in a group of Parquet and Feather files, except the last
 
 
 def check_output(path: Path, *inputs: str) -> None:
-    """ValueError unless a file can be written there, without taking the place of an input or of a device."""
+    """Raise ValueError if no file can be written there, or if it would replace an input, a folder or a device."""
     folder = path.resolve().parent
     if not folder.is_dir():
         raise ValueError(f"cannot write {path}: there is no folder {folder}")
@@ -37,7 +37,7 @@ def check_output(path: Path, *inputs: str) -> None:
 
 
 def write_table(chunks: Iterator[pd.DataFrame], path: Path) -> int:
-    """Write the chunks as one file: CSV, TSV (also .gz), Parquet or Feather by its name; the number of rows."""
+    """Write the chunks to one CSV, TSV (also .gz), Parquet or Feather file by its name; return the number of rows."""
     check_name(str(path))
     format = format_of(str(path))
     if format.is_arrow:
@@ -49,7 +49,7 @@ def write_table(chunks: Iterator[pd.DataFrame], path: Path) -> int:
 
 
 def write_text(chunks: Iterator[pd.DataFrame], file: IO[str], separator: str = ",") -> int:
-    """Write the chunks with one header, as they come; the number of rows."""
+    """Write each chunk as soon as it is known, after one header; return the number of rows."""
     rows = 0
     for chunk in chunks:
         if rows == 0:
@@ -70,13 +70,13 @@ def _open_text(path: Path, format: Format) -> IO[str]:
 
 
 def _lines(chunk: pd.DataFrame, separator: str) -> str:
-    """The rows as text, every number with the fewest digits that give it back."""
+    """Return the rows as text; every number has the fewest digits that restore it exactly."""
     columns = [_cells(chunk[name], separator) for name in chunk]
     return "\n".join(map(separator.join, zip(*columns, strict=True))) + "\n"
 
 
 def _cells(column: pd.Series[Any], separator: str) -> list[str]:
-    """Missing values are empty, text has quotes where it needs them."""
+    """Return the cells of a column as text: missing values are empty, text is quoted where needed."""
     if column.dtype != np.float64:
         present = zip(column.tolist(), column.notna(), strict=True)
         return [_quoted(str(value), separator) if is_there else "" for value, is_there in present]
@@ -91,7 +91,7 @@ def _quoted(text: str, separator: str) -> str:
 
 
 def _texts(values: NDArray[np.float64]) -> list[str]:
-    """repr of every number; by pyarrow where it is there and writes the same, which takes a third of the time."""
+    """Return repr of every number; pyarrow, where its text is equal to repr, takes a third of the time."""
     try:
         import pyarrow as pa  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
@@ -114,7 +114,7 @@ def _write_arrow(chunks: Iterator[pd.DataFrame], file: IO[bytes], format: Format
             if writer is None:
                 schema = table.schema
                 writer = stack.enter_context(_arrow_writer(file, schema, format))
-            writer.write_table(table.cast(schema))  # whole numbers with missing ones come as float64
+            writer.write_table(table.cast(schema))  # a chunk of integers with missing values is float64
             rows += len(chunk)
     return rows
 
@@ -130,7 +130,7 @@ def _arrow_writer(file: IO[bytes], schema: Any, format: Format) -> Any:
 
 
 def _grouped(chunks: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-    """The same rows in chunks of at least GROUP_ROWS, but for the last."""
+    """Yield the rows in chunks of at least GROUP_ROWS rows, except the last chunk."""
     waiting: list[pd.DataFrame] = []
     for chunk in chunks:
         waiting.append(chunk)

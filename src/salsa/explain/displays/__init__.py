@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: each holds numbers, and draws them by ``plot(ax=None)``. matplotlib waits until then."""
+"""Displays of a fitted model: each holds numbers and draws them by ``plot(ax=None)``, which imports matplotlib."""
 
 from salsa.explain.displays.effect import EffectDisplay
 from salsa.explain.displays.predictions import CalibrationDisplay, PredictionDisplay

@@ -1,4 +1,4 @@
-"""One effect: a curve, dots for categories, or a picture of two features together."""
+"""Display of one effect: a curve, dots for a category, or a picture of two features."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ DOTS: dict[str, Any] = {"fmt": "o", "color": DARK, "ms": 5, "capsize": 2.5, "eli
 
 @dataclass(frozen=True, eq=False)
 class EffectDisplay:
-    """The effect of one feature or of two together, beyond what each does by itself.
+    """Display of the effect of one feature, or of the joint effect of two features beyond their main effects.
 
-    A number is a curve with a band of two standard deviations either side and a rug of the data; a category, or a
-    number of few values, has a dot for each; two numbers are a surface, two categories a heat map, one of each a line
-    for every level.
+    A number is drawn as a curve with a band of two standard deviations on either side and a rug of the data. A
+    category, or a number with few values, is drawn as dots. Two numbers give a surface, two categories a heat map,
+    and a number with a category one line per level.
     """
 
     effect: Effect
@@ -36,7 +36,7 @@ class EffectDisplay:
             raise ValueError(f"an effect of {len(self.effect.axes)} features ({names}) cannot be drawn: {advice}")
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw it; the title says its share of the variance."""
+        """Draw the effect; the title gives its share of the variance."""
         with axes_or_new(ax, *self._size()) as ax:
             draw = {0: draw_curve, 1: draw_dots, 2: draw_surface, 3: draw_lines, 4: draw_heat_map}[self._kind]
             draw(ax, self.effect)
@@ -46,12 +46,12 @@ class EffectDisplay:
 
     @property
     def _kind(self) -> int:
-        """Place in the list of what can be drawn: one feature or two, of which so many are categories."""
+        """Number of categories among the features, plus 2 if there are two features: the kind of picture."""
         categories = sum(axis.labels is not None for axis in self.effect.axes)
         return categories + (2 if len(self.effect.axes) == 2 else 0)
 
     def _size(self) -> tuple[float, float]:
-        """Inches, growing with the levels of categories."""
+        """Return width and height in inches, which grow with the number of levels of categories."""
         levels = [len(axis.points) for axis in self.effect.axes if axis.labels is not None]
         if self._kind == 1:
             return 5.0, 1.2 + 0.25 * levels[0]
@@ -61,7 +61,7 @@ class EffectDisplay:
 
 
 def draw_curve(ax: Axes, effect: Effect) -> None:
-    """One number."""
+    """Draw the effect of one number as a curve with its band, or as dots with error bars if it has few values."""
     axis, sd = effect.axes[0], np.zeros_like(effect.values) if effect.sd is None else effect.sd
     scale = number_scale(axis)
     x, y, width = scale.at, effect.values[scale.observed], BAND * sd[scale.observed]
@@ -85,7 +85,7 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
 
 
 def draw_dots(ax: Axes, effect: Effect) -> None:
-    """One category: a dot for every level, from top to bottom."""
+    """Draw the effect of one category as a dot for every level, from top to bottom."""
     axis = effect.axes[0]
     names = [label(level) for level in axis.labels or ()]
     rows = np.arange(len(names))

@@ -1,4 +1,4 @@
-"""Two features together: a surface, a line for every level, or a heat map."""
+"""Drawing of the joint effect of two features: a surface, a line for every level, or a heat map."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Normalize
     from matplotlib.lines import Line2D
 
-#: Lines of the same dashes are one dark, one light
+#: Of two lines with equal dashes one is dark and one light
 LINE_COLORS = ("#000000", "#08519c", "#54278f", "#00543c", "#f5b26b", "#56b4e9", "#d4b106", "#e8a3c8")
 LINE_STYLES = ("-", "--", ":", "-.") * 2
 LINE_MARKERS = "osD^vP*X"
@@ -44,7 +44,7 @@ BESIDE: dict[str, Any] = {
 
 
 def draw_surface(ax: Axes, effect: Effect) -> None:
-    """Two numbers: filled contours with lines, dashed below zero, dotted where unsure; strips where one is missing."""
+    """Draw two numbers as contours, dashed below zero and dotted where unsure, with strips for missing values."""
     x, y = (number_scale(axis) for axis in effect.axes)
     levels, norm = _levels(effect.values)
     for (rows, x_edges), (columns, y_edges) in product(x.parts, y.parts):
@@ -64,7 +64,7 @@ def draw_surface(ax: Axes, effect: Effect) -> None:
 
 
 def draw_lines(ax: Axes, effect: Effect) -> None:
-    """A category and a number: a line for every level, or for those of the largest spread; thin where unsure."""
+    """Draw a category and a number as a line for each level, at most 8 of largest spread; thin where unsure."""
     flipped = effect.axes[0].labels is None
     quantity, category = effect.axes if flipped else effect.axes[::-1]
     values, sure = (part.T if flipped else part for part in (effect.values, _sure(effect)))
@@ -80,12 +80,12 @@ def draw_lines(ax: Axes, effect: Effect) -> None:
     ax.set(xlabel=label(quantity.name), ylabel=_effect_name(effect, "thin"))
     ax.spines[["top", "right"]].set_visible(False)
     some = f"\n{len(shown)} of {len(names)} levels,\nof largest spread" if len(shown) < len(names) else ""
-    legend = [f" {label(names[level])}" for level in shown]  # a name with a leading underscore would be left out
+    legend = [f" {label(names[level])}" for level in shown]  # matplotlib leaves out names with a leading underscore
     ax.legend(lines, legend, title=label(category.name) + some, **BESIDE)
 
 
 def _draw_line(ax: Axes, scale: Scale, y: Floats, sure: Any, color: str, style: str, marker: str) -> Line2D:
-    """Thin where it is unsure; the missing value, or a single one, as a marker, hollow where that is."""
+    """Draw a line, thin where unsure; missing values and single values are markers, hollow where unsure."""
     ax.plot(scale.at, y[scale.observed], color=color, ls=style, lw=0.9)
     thick = np.where(sure, y, np.nan)[scale.observed]
     line = ax.plot(scale.at, thick, color=color, ls=style, lw=2.0)[0]
@@ -97,7 +97,7 @@ def _draw_line(ax: Axes, scale: Scale, y: Floats, sure: Any, color: str, style: 
 
 
 def draw_heat_map(ax: Axes, effect: Effect) -> None:
-    """Two categories: a cell with its number for every pair of levels, in brackets where unsure."""
+    """Draw two categories as a cell with its number for every pair of levels, in brackets where unsure."""
     values, (first, second) = effect.values, effect.axes
     _, norm = _levels(values)
     rows, columns = values.shape
@@ -113,7 +113,7 @@ def draw_heat_map(ax: Axes, effect: Effect) -> None:
 
 
 def _sure(effect: Effect) -> NDArray[np.bool_]:
-    """Where the effect is farther from zero than its band is wide; all of it where there is no band."""
+    """Return where zero is outside the band of the effect; True everywhere if there is no band."""
     sure: NDArray[np.bool_] = np.abs(effect.values) >= BAND * (0.0 if effect.sd is None else effect.sd)
     return sure
 
@@ -136,7 +136,7 @@ def _draw_contours(
 
 
 def _levels(values: Floats) -> tuple[Floats, Normalize]:
-    """Round levels from below all values to above them, symmetric about zero, and colours that are."""
+    """Return round contour levels that cover all values, symmetric about zero, and the norm of their colours."""
     from matplotlib.colors import Normalize
     from matplotlib.ticker import MaxNLocator
 

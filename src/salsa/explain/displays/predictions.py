@@ -1,4 +1,4 @@
-"""How good predictions are, and whether their intervals keep what they promise."""
+"""Displays of predicted against observed values, and of the coverage of intervals."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True, eq=False)
 class PredictionDisplay:
-    """Predicted against observed values of one output."""
+    """Display of predicted against observed values of one output."""
 
     observed: Floats  # (n,)
     predicted: Floats  # (n,)
     weight: Floats  # (n,)
-    left_out: bool  # training rows, each by the model without it; False: rows given
+    left_out: bool  # True: leave-one-out on the training rows; False: the given rows
 
     @classmethod
     def from_model(
         cls, model: Any, X: Any = None, y: Any = None, sample_weight: Any = None, *, output: int = 0
     ) -> PredictionDisplay:
-        """For rows X with targets y; without them, for each training row by the model without that row."""
+        """Compute the display for rows X with targets y; without X and y, by leave-one-out on the training rows."""
         if X is None and y is None and sample_weight is None:
             left_out = model.leave_one_out()
             column = _column(left_out.target, output)
@@ -47,14 +47,14 @@ class PredictionDisplay:
 
     @property
     def r2(self) -> float:
-        """Share of the observed variance that predictions explain; NaN where there is none."""
+        """Share of the observed variance that predictions explain; NaN if observed values are constant."""
         if np.ptp(self.observed) == 0.0:
             return float("nan")
         unit = np.abs(self.observed).max()  # squares of 1e-200 are zero
         return float(r2_score(self.observed / unit, self.predicted / unit, sample_weight=self.weight))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """Points about the line of perfect predictions; hexagons, the darker the more rows, for more than 5000."""
+        """Draw points and the line of perfect predictions; above 5000 rows hexagons, which are darker for more rows."""
         with axes_or_new(ax, 4.4, 4.2) as ax:
             if len(self.observed) > MANY_POINTS:
                 self._draw_hexagons(ax)
@@ -82,23 +82,23 @@ class PredictionDisplay:
 
 @dataclass(frozen=True, eq=False)
 class CalibrationDisplay:
-    """How often intervals hold the observation, against how often they promise to.
+    """Display of the actual coverage of intervals against their nominal coverage.
 
-    Training rows are each predicted without themselves, with intervals of normal quantiles times the predictive
-    standard deviation: the Gaussian-process reading. Rows given are checked with the intervals of
-    ``predict_interval``, jackknife+ or CV+, which do not rely on that reading. Weighted rows count by their weight.
+    Training rows are predicted by leave-one-out; their intervals are normal quantiles times the predictive standard
+    deviation of the Gaussian process. Given rows are checked with ``predict_interval`` (jackknife+ or CV+), which
+    assumes no normal distribution. Rows count by their weight.
     """
 
-    nominal: Floats  # (L,) promised
-    actual: Floats  # (L,) kept
-    rows: float  # (sum of weights)^2 / sum of squared weights: as many equal rows vary as much
-    left_out: bool  # training rows, each by the model without it; False: rows given
+    nominal: Floats  # (L,) nominal coverage
+    actual: Floats  # (L,) share of rows inside their interval
+    rows: float  # effective number of rows: (sum of weights)^2 / sum of squared weights
+    left_out: bool  # True: leave-one-out on the training rows; False: the given rows
 
     @classmethod
     def from_model(
         cls, model: Any, X: Any = None, y: Any = None, sample_weight: Any = None, *, output: int = 0
     ) -> CalibrationDisplay:
-        """For rows X with targets y; without them, for each training row by the model without that row."""
+        """Compute the display for rows X with targets y; without X and y, by leave-one-out on the training rows."""
         if X is None and y is None and sample_weight is None:
             left_out = model.leave_one_out()
             column = _column(left_out.target, output)
@@ -115,22 +115,22 @@ class CalibrationDisplay:
 
     @classmethod
     def _from_hits(cls, nominal: Floats, hits: Any, weight: Floats, left_out: bool) -> CalibrationDisplay:
-        """From whether the interval of each level (L, n) holds the observation."""
+        """Compute the display from hits (L, n): whether the interval of each level and row contains the observation."""
         return cls(nominal, hits @ weight / weight.sum(), float(weight.sum() ** 2 / (weight @ weight)), left_out)
 
     def band(self, probability: float = 0.95) -> tuple[Floats, Floats]:
-        """Between which shares (L,) kept promises stay with this probability, by chance among so many rows."""
+        """Return the bounds (L,) of the actual coverage of valid intervals at this probability, by binomial chance."""
         rows = max(round(self.rows), 1)
         low, high = binom.interval(probability, rows, self.nominal)
         return np.asarray(low) / rows, np.asarray(high) / rows
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """On the diagonal promises are kept; the band about it is chance."""
+        """Draw actual against nominal coverage, with the diagonal and a band of binomial chance around it."""
         with axes_or_new(ax, 4.4, 4.2) as ax:
             ax.fill_between(self.nominal, *self.band(), color=FAINT, alpha=0.5, lw=0, label="within chance (95 %)")
             ax.plot([0, 1], [0, 1], color=LINE, lw=1.0, ls="--")
             ax.plot(self.nominal, self.actual, "-" if self.left_out else "o-", color=DARK, lw=1.8, ms=5)
-            ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="promised coverage", ylabel="share of rows covered")
+            ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="nominal coverage", ylabel="share of rows covered")
             percent_axis(ax, "x")
             percent_axis(ax, "y")
             title = "leave-one-out, normal quantiles" if self.left_out else "intervals of predict_interval"
@@ -140,12 +140,12 @@ class CalibrationDisplay:
 
 
 def _by_output(values: Any) -> Floats:
-    """(n, q), whatever q."""
+    """Return values as an array (n, q), also for q = 1."""
     return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
 
 
 def _targets(X: Any, y: Any, sample_weight: Any) -> tuple[Floats, Floats]:
-    """Of the rows given: targets (n, q) and weights (n,)."""
+    """Return the targets (n, q) and weights (n,) of the given rows."""
     if X is None or y is None:
         raise ValueError("X, y and their weights belong together: give X and y, or nothing for the training rows")
     Y = _by_output(check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"))
@@ -168,7 +168,7 @@ def _column(Y: Floats, output: int) -> int:
 
 
 def _range(values: Floats) -> tuple[float, float]:
-    """Of all values, with a margin."""
+    """Return the range of all values with a margin."""
     low, high = float(values.min()), float(values.max())
     margin = 0.04 * ((high - low) or abs(high) or 1.0)
     return low - margin, high + margin

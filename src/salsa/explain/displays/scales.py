@@ -1,4 +1,4 @@
-"""Where the values of a number go on an axis, with a place of its own for the missing value."""
+"""Positions of the values of a number on an axis, with a separate place for the missing value."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from salsa.explain.subject import MISSING
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-GAP = 0.08  # between the largest value and the missing one, as a share of their range
+GAP = 0.08  # gap between the largest value and the missing value, as a share of the range of values
 
 
 class Scale(NamedTuple):
-    """Values of one number from small to large."""
+    """Positions of the values of one number, from small to large."""
 
     at: Floats  # (P,) the values that are not missing
-    observed: NDArray[np.intp]  # (P,) where they are among the points
-    missing: int | None  # where the missing value is
-    beyond: float  # where to draw it: right of the others
-    gap: float  # half the width of its place
+    observed: NDArray[np.intp]  # (P,) places of these values among the points
+    missing: int | None  # place of the missing value among the points
+    beyond: float  # position of the missing value on the axis, right of all values
+    gap: float  # half the width of the place of the missing value
 
     @property
     def parts(self) -> list[tuple[NDArray[np.intp], Floats]]:
-        """The observed values and the missing one, as far as there are any: places among the points, edges of cells."""
+        """Places among the points and edges of cells: of the observed values, then of the missing value, if any."""
         parts = [(self.observed, _edges(self.at, self.gap))] if len(self.at) else []
         if self.missing is not None:
             parts.append((np.array([self.missing]), self.beyond + self.gap * np.array([-0.8, 0.8])))
@@ -37,7 +37,7 @@ class Scale(NamedTuple):
 
 
 def number_scale(axis: Axis) -> Scale:
-    """Of the points of a number."""
+    """Return the scale of the points of a number."""
     order = np.argsort(axis.points, kind="stable")  # NaN last
     observed = order[~np.isnan(axis.points[order])]
     missing = int(order[-1]) if len(observed) < len(order) else None
@@ -48,13 +48,13 @@ def number_scale(axis: Axis) -> Scale:
 
 
 def _edges(centres: Floats, width: float) -> Floats:
-    """Where cells around ascending centres (P,) begin and end (P+1,); a single one extends by `width` either side."""
+    """Return the edges (P+1,) of cells around ascending centres (P,); a single cell is `width` wide on either side."""
     edges: Floats = np.r_[centres[0], (centres[1:] + centres[:-1]) / 2, centres[-1]]
     return edges + width * np.array([-1.0, 1.0]) if len(centres) == 1 else edges
 
 
 def set_apart(ax: Axes, side: Side, scale: Scale) -> None:
-    """Keep ticks to the observed values, and the missing one behind a line."""
+    """Draw a line before the missing value, and keep ticks to the range of the observed values."""
     from matplotlib.ticker import FixedLocator, MaxNLocator
 
     if scale.missing is None:
@@ -67,7 +67,7 @@ def set_apart(ax: Axes, side: Side, scale: Scale) -> None:
 
 
 def mark_values(ax: Axes, scale: Scale) -> None:
-    """A tick along the bottom at each of the observed values, if all of their numbers have room."""
+    """Put a tick at each observed value along the bottom, if all labels fit."""
     names = [number(value) for value in scale.at]
     closest = np.diff(scale.at).min(initial=np.inf) / (np.ptp(scale.at) or 1.0) if len(names) else 0.0
     if closest * room_per_cell(ax, "x", 1) > 8 * max(map(len, names), default=0):
@@ -75,7 +75,7 @@ def mark_values(ax: Axes, scale: Scale) -> None:
 
 
 def name_missing(ax: Axes, side: Side, scale: Scale, away_from: ArrayLike = ()) -> None:
-    """Write "missing" over its place, half way up or else where it is farthest from these values."""
+    """Write "missing" at the place of the missing value, at one of five heights, farthest from `away_from`."""
     low, high = ax.get_ylim()
     taken = (np.asarray(away_from, dtype=np.float64).ravel() - low) / (high - low)
     height = max((0.5, 0.15, 0.85, 0.3, 0.7), key=lambda h: np.abs(taken - h).min(initial=1.0))

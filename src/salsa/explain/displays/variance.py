@@ -1,4 +1,4 @@
-"""Which features matter, by themselves and together: shares of the variance."""
+"""Displays of the variance shares of features and of pairs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceDisplay:
-    """Share of the variance of every feature: by itself, and in all interactions that it takes part in."""
+    """Display of the variance share of every feature: by itself, and in all interactions that include the feature."""
 
     features: tuple[str, ...]
     first_order: Floats  # (D,)
@@ -42,15 +42,15 @@ class ImportanceDisplay:
 
     @classmethod
     def from_anova(cls, anova: Anova) -> ImportanceDisplay:
-        """The first-order and total Sobol indices, and the share of every order."""
+        """Take the first-order and total Sobol indices, and the variance share of every order."""
         sobol = anova.sobol()
         orders = anova.orders()["variance_share"].to_numpy()
         return cls(anova.features, sobol["first_order"].to_numpy(), sobol["total"].to_numpy(), orders)
 
     def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
-        """Bars, largest first. An interaction counts for each of its features: bars can add up to more than 100 %.
+        """Draw bars, largest first. An interaction counts for each of its features: bars can add up to more than 100 %.
 
-        The legend says what all features do by themselves, and all interactions of every order.
+        The legend gives the share of all features by themselves, and of the interactions of every order.
         """
         shown = strongest(self.total, most)
         names, ends, texts = self._rows(shown)
@@ -64,7 +64,7 @@ class ImportanceDisplay:
         return ax
 
     def _rows(self, shown: NDArray[np.intp]) -> tuple[list[str], list[float], list[str]]:
-        """Names, ends of bars and what is written there: of the features shown, and of all others together."""
+        """Return names, ends of bars and their texts, for the features shown and one row for all other features."""
         ends = self.total[shown].tolist()
         names, texts = [label(self.features[j]) for j in shown], [percent(share) for share in ends]
         others = np.delete(self.total, shown)
@@ -82,7 +82,7 @@ class ImportanceDisplay:
         ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, fontsize="small")
 
     def _legend(self) -> list[str]:
-        """What the parts of bars are, with the shares of the orders."""
+        """Return the names of the two parts of a bar, with the shares of the orders."""
         if not len(self.orders):
             return ["the function is constant"]
         sums = [*self.orders[:2], *([self.orders[2:].sum()] if len(self.orders) > 2 else [])]
@@ -97,15 +97,15 @@ class ImportanceDisplay:
 
 @dataclass(frozen=True, eq=False)
 class InteractionsDisplay:
-    """Share of the variance of every pair of features beyond what each does by itself, which is on the diagonal."""
+    """Display of the variance share of every pair of features, with the shares of single features on the diagonal."""
 
     features: tuple[str, ...]
     shares: Floats  # (D, D), symmetric
-    total: Floats  # (D,): of all effects that a feature takes part in
+    total: Floats  # (D,): share of all effects that include the feature
 
     @classmethod
     def from_anova(cls, anova: Anova) -> InteractionsDisplay:
-        """Of all single features and pairs."""
+        """Take the variance shares of all single features and pairs."""
         sobol, shares = anova.sobol(), np.zeros((len(anova.features), len(anova.features)))
         shares[np.triu_indices_from(shares, k=1)] = anova.interactions()["variance_share"]
         shares += shares.T
@@ -113,7 +113,7 @@ class InteractionsDisplay:
         return cls(anova.features, shares, sobol["total"].to_numpy())
 
     def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
-        """A triangle of cells, the darker the larger, for the `most` features of the largest total share."""
+        """Draw a triangle of cells, darker for larger shares, for the `most` features of largest total share."""
         from matplotlib.colors import PowerNorm
 
         shown = strongest(self.total, most)

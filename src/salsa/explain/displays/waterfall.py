@@ -1,4 +1,4 @@
-"""One prediction, from the mean of all to itself, feature by feature."""
+"""Display of one prediction as steps from the mean prediction, feature by feature."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ LONGEST_VALUE = 18
 
 @dataclass(frozen=True, eq=False)
 class WaterfallDisplay:
-    """What each feature adds to one prediction beyond the mean prediction: its Shapley values."""
+    """Display of the Shapley values of one prediction: what each feature adds to the mean prediction."""
 
     features: tuple[str, ...]
-    values: tuple[str | float, ...]  # of the features: label, number or NaN
+    values: tuple[str | float, ...]  # values of the features: label, number or NaN
     contributions: Floats  # (D,)
     base_value: float
 
     @classmethod
     def from_shapley(cls, shapley: Shapley, row: int = 0, output: int = 0) -> WaterfallDisplay:
-        """Of one of the explained rows, and one output."""
+        """Take one of the explained rows and one output."""
         n, _, q = shapley.all_values.shape
         if not -n <= row < n:
             raise ValueError(f"row={row}: {n} rows were explained, numbered from 0")
@@ -59,7 +59,7 @@ class WaterfallDisplay:
         return self.base_value + float(self.contributions.sum())
 
     def steps(self, most: int) -> tuple[list[str], Floats]:
-        """Names and sizes of the `most` largest contributions, and of all others that add anything together."""
+        """Return names and sizes of the `most` largest contributions, then the sum of all further nonzero ones."""
         shown = strongest(self.contributions, most)
         others = np.setdiff1d(np.flatnonzero(self.contributions), shown)
         names, sizes = [self._name(j) for j in shown], self.contributions[shown]
@@ -68,11 +68,11 @@ class WaterfallDisplay:
         return [*names, others_name(len(others))], np.append(sizes, self.contributions[others].sum())
 
     def plot(self, ax: Axes | None = None, most: int = 10) -> Axes:
-        """Arrows from the mean prediction at the top to this one at the bottom, the largest first."""
+        """Draw arrows from the mean prediction at the top to this prediction at the bottom, the largest first."""
         names, sizes = self.steps(most)
         rows = len(names) + 2
         with axes_or_new(ax, 6.0, 0.8 + 0.32 * rows) as ax:
-            levels = self.base_value + np.r_[0.0, np.cumsum(sizes)]  # where every row ends
+            levels = self.base_value + np.r_[0.0, np.cumsum(sizes)]  # the end of every row
             ax.vlines(levels, np.arange(rows - 1), np.arange(1, rows), color=LINE, lw=0.7)
             ax.plot([self.base_value, self.prediction], [0, rows - 1], "D", color=TEXT, ms=6)
             self._draw_arrows(ax, levels)
@@ -85,7 +85,7 @@ class WaterfallDisplay:
         return ax
 
     def _draw_arrows(self, ax: Axes, levels: Floats) -> None:
-        """A dark arrow to the right for what adds, a light one to the left for what takes away."""
+        """Draw dark arrows to the right for positive and light arrows to the left for negative contributions."""
         from matplotlib.patches import Polygon
 
         tip = 0.02 * np.ptp(levels)

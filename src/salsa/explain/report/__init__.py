@@ -1,1 +1,1 @@
-"""The parts of a report, one module per section: numbers and sentences as plain values, for the page to show."""
+"""The sections of a report: each module computes numbers and sentences as plain values, which the page shows."""

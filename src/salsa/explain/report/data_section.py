@@ -1,4 +1,4 @@
-"""The training table: kinds, ranges, missing values and distributions of its features and of the target."""
+"""The section on the training table: kind, range, missing values and distribution of each feature and the target."""
 
 from __future__ import annotations
 
@@ -63,6 +63,6 @@ def _histogram(points: Floats, weights: Floats, bins: int = BINS) -> Floats:
 
 
 def _heights(counts: Any) -> Floats:
-    """Relative to the largest, in percent: they are only drawn."""
+    """Return bar heights in percent of the largest count, to one decimal: heights are only drawn."""
     heights: Floats = np.round(100.0 * counts / (counts.max() or 1.0), 1)
     return heights

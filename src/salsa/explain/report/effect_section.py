@@ -1,4 +1,4 @@
-"""What matters: shares of the variance, the picture of every effect, and interactions."""
+"""The sections on importance: shares of the variance, the picture of every effect, and interactions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from salsa.explain.effects import Effect, term
 from salsa.explain.report.phrases import adding_up, count, listed, percent, quantised, remainder, short, some
 from salsa.kernels.marginals import Distribution, thinned
 
-DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # effects with a picture, at most
-PAIR_SHARE = 1e-3  # of the variance, below which a pair is not worth seeing
+DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # at most this many effects have a picture
+PAIR_SHARE = 1e-3  # pairs below this share of the variance are left out
 MATRIX_FEATURES, LISTED_PAIRS = 30, 8
 RUG_POINTS = 150
-NIL = 5e-5  # a share of the variance that is not mentioned
-NEARLY_ALL, MOSTLY = 0.95, 0.5  # of the variance of all interactions
-WORTH_DOUBTING = 0.01  # share of the variance
-BAND = 2.0  # standard deviations either side of an effect
-UNSURE_SHARE = 0.8  # of the background with zero inside the band; of a linear effect: a slope below 1.6 of its sd
+NIL = 5e-5  # smaller shares of the variance are not mentioned
+NEARLY_ALL, MOSTLY = 0.95, 0.5  # shares of the variance of all interactions
+WORTH_DOUBTING = 0.01  # smaller shares of the variance are never marked unsure
+BAND = 2.0  # standard deviations on either side of an effect
+UNSURE_SHARE = 0.8  # unsure: zero is in the band for this share of the rows (linear effect: slope below 1.6 of its sd)
 CORRELATION, CORRELATION_ROWS, LISTED = 0.8, 2000, 4
 ORDERS = ("single features", "pairs", "three and more together")
 
@@ -33,7 +33,7 @@ def importance_section(anova: Anova, used: list[int], effects: list[dict[str, An
     if not used or not total.any():
         why = "no feature is used" if not used else "none changes the prediction"
         return {
-            "sentence": f"Nothing matters here: {why}, and every prediction is the same.",
+            "sentence": f"All predictions are equal: {why}.",
             "interactions": "none",
             "cautions": [],
             "orders": [],
@@ -51,7 +51,7 @@ def importance_section(anova: Anova, used: list[int], effects: list[dict[str, An
 
 
 def _order_groups(shares: Floats) -> list[dict[str, Any]]:
-    """Single features, and of pairs and larger groups those that do anything, in words that add up to 100 %."""
+    """Return the shares of single features, pairs and larger groups, without empty groups; texts add up to 100 %."""
     sums = (shares[:1].sum(), shares[1:2].sum(), shares[2:].sum())
     parts = zip(ORDERS, sums, ("first", "second", "third"), strict=True)
     kept = [part for m, part in enumerate(parts) if m == 0 or part[1] >= NIL]
@@ -63,7 +63,7 @@ def _order_groups(shares: Floats) -> list[dict[str, Any]]:
 
 
 def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
-    """What all interactions do, and how much of it pairs do."""
+    """Describe the variance share of all interactions, and how much of that share pairs have."""
     if len(orders) == 1:
         return "none: features add up" if highest < 2 else "next to none: features add up"
     shares = {part["name"]: part["share"] for part in orders}
@@ -84,28 +84,28 @@ def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:
     if not names:
         return []
     what = f"{some(names, LISTED)}: the effect{' of each' if len(names) > 1 else ''} on its own"
-    return [f"{what} is within two standard deviations of zero for most rows, and may be nothing."]
+    return [f"{what} is within two standard deviations of zero for most rows, and may be zero."]
 
 
 def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
-    """Of numbers that rise and fall together, the closest first."""
+    """Warn of numeric features with a high rank correlation, the strongest correlation first."""
     subject = anova.subject
     numbers = [j for j in used[:DRAWN_FEATURES] if not subject.columns.categorical[j]]
     anchors = subject.expansion.anchors[:: len(subject.expansion.anchors) // CORRELATION_ROWS + 1]
     table = pd.DataFrame(anchors[:, numbers]).corr("spearman", min_periods=10).to_numpy()
     first, second = np.triu_indices(len(numbers), k=1)
-    sizes = np.nan_to_num(np.abs(table[first, second]))  # of a constant column there is none
+    sizes = np.nan_to_num(np.abs(table[first, second]))  # the correlation of a constant column is NaN
     order = [i for i in np.argsort(-sizes, kind="stable") if sizes[i] > CORRELATION]
     names = [short(anova.features[j]) for j in numbers]
     pairs = [(names[first[i]], names[second[i]], f"{table[first[i], second[i]]:.2f}".replace("-", "−")) for i in order]
     if not pairs:
         return []
     found = some([f"{one} with {other} ({size})" for one, other, size in pairs], LISTED)
-    return [f"Strongly correlated by rank: {found}. What each of them does by itself is hard to tell apart."]
+    return [f"Strong rank correlations: {found}. The separate effects of correlated features are hard to tell apart."]
 
 
 def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any]]:
-    """Every feature, and pairs worth seeing; the strongest with their picture, strongest first."""
+    """Return the effects of all features and of the strongest pairs, strongest first; the strongest have a picture."""
     sobol = anova.sobol()
     first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
     drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
@@ -121,20 +121,20 @@ def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any
 def _entry(
     anova: Anova, S: tuple[int, ...], share: float, total: float | None, effect: Effect | None, used: list[int]
 ) -> dict[str, Any]:
-    reason = "One of the weakest features: it has no picture." if S[0] in used else "The model does not use it."
+    reason = "One of the weakest features: not drawn." if S[0] in used else "The model does not use this feature."
     if len(anova.subject.background[S[0]].points) == 1:
-        reason = "It is the same in all rows of the training table, so that the model has learned nothing of it."
+        reason = "This feature is constant in the training table, so the model has learned nothing about it."
     known = {"term": _term(anova, S), "features": S, "share": share, "total": total, "reason": reason}
     unsure = effect is not None and effect.sd is not None and share >= WORTH_DOUBTING and _is_unsure(effect)
     return {**known, "unsure": unsure, **({} if effect is None else _picture(effect))}
 
 
 def _is_unsure(effect: Effect) -> bool:
-    """Whether zero is inside the band of a single feature for most of the background."""
+    """Return whether zero is inside the band of a single feature for most of the background."""
     (axis,), (points, weights) = effect.axes, effect.axes[0].rug
     beyond = np.abs(effect.values) - BAND * np.asarray(effect.sd)
     shown, observed = ~np.isnan(axis.points), ~np.isnan(points)
-    at = np.full(len(points), beyond[-1])  # where the missing value is
+    at = np.full(len(points), beyond[-1])  # the last point is the missing value
     at[observed] = np.interp(points[observed], axis.points[shown], beyond[shown])
     return bool(weights[at <= 0].sum() > UNSURE_SHARE)
 
@@ -171,17 +171,17 @@ def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
 def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
     pairs = sum(len(effect["features"]) == 2 for effect in effects)
     found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
-    words = f"All features, and {found} worth seeing." if pairs else "All features."
-    note = f"{words} Choose a row to see what it adds to the mean prediction. Share: of the variance"
+    words = f"The table lists all features and {found} of largest share." if pairs else "The table lists all features."
+    note = f"{words} Choose a row to see its effect on the prediction. Share: share of the variance"
     if len(orders) < 2:
         return f"{note}."
-    return f"{note}, by this effect alone; total: with all interactions of the feature."
+    return f"{note} of this effect alone; total: share of all effects with the feature, interactions included."
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
     nothing: dict[str, Any] = {"names": [], "shares": [], "features": [], "of": len(used), "strongest": []}
     if len(used) < 2 or anova.order < 2:
-        return {**nothing, "sentence": "The model has no interactions: what its features do simply adds up."}
+        return {**nothing, "sentence": "The model has no interactions: the effects of its features add up."}
     matrix = np.diag(anova.sobol()["first_order"].to_numpy())
     upper = np.triu_indices(len(matrix), k=1)
     matrix[upper[::-1]] = anova.interactions()["variance_share"].to_numpy()
@@ -201,7 +201,7 @@ def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
 
 def _interaction_sentence(anova: Anova, pairs: list[tuple[int, int, float]]) -> str:
     if not pairs:
-        return "No pair does anything worth mentioning beyond what each feature does alone."
+        return f"No interaction of two features has {percent(PAIR_SHARE)} of the variance or more."
     j, k, share = pairs[0]
     return f"{short(anova.features[j])} and {short(anova.features[k])} interact most: {percent(share)} of the variance."
 

@@ -1,4 +1,4 @@
-"""What was fitted: one sentence and the facts."""
+"""The section on the fitted model: one sentence, facts and notes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def fitted_section(
 ) -> dict[str, Any]:
     outputs, found = subject.expansion.coef.shape[1], ""
     if scores and scores[0]["r2"] <= 0:
-        found = " On rows that it did not see it is no better than the mean."
+        found = " On held-out rows it is no better than the mean."
     elif scores:
-        found = f" It explains {percent(scores[0]['r2'])} of the variance on rows that it did not see."
+        found = f" It explains {percent(scores[0]['r2'])} of the variance on held-out rows."
     anchors = len(subject.expansion.anchors)
     rows = (
         f"by {count(anchors, 'anchor')} that stand for all rows"
@@ -65,7 +65,7 @@ def _kernel_words(subject: Subject, used: list[int]) -> str:
 
 
 def _order_words(subject: Subject) -> str:
-    """Of the kernel, which says little of what the function does: that of a product has parts of every order."""
+    """Describe the order of the kernel, an upper bound of the order of the function; a product has all orders."""
     kernel = subject.kernel
     if kernel.order == kernel.n_features > 1 and not kernel.order_weights[1:-1].any():
         return "product of all features"

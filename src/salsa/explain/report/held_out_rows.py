@@ -1,4 +1,4 @@
-"""How good a model is on rows that did not fit it: scores, predicted against observed, coverage of intervals."""
+"""The quality of a model on held-out rows: R2, predicted against observed values, coverage of intervals."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from salsa.explain.subject import interval_ends
 
 NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 NEW_NOMINAL = (0.5, 0.7, 0.8, 0.9, 0.95)
-INTERVAL_ROWS = 1000  # new rows whose intervals are computed, at most
+INTERVAL_ROWS = 1000  # intervals are computed for at most this many new rows
 FOLDS = 5
-FEWEST_ROWS = 10  # for a linear model and a coverage
-ROUNDING = 1e-13  # of a target
-MOST_LEVELS = 100  # one-hot columns of a category
+FEWEST_ROWS = 10  # a linear model and a coverage need at least this many rows
+ROUNDING = 1e-13  # relative rounding error of a target
+MOST_LEVELS = 100  # one-hot columns per category, at most
 
 
 class HeldOutRows(NamedTuple):
-    """Rows with their targets and predictions (n,) by a model that did not see them."""
+    """Targets and predictions (n,) of rows that the predicting model did not see."""
 
     observed: Floats
     predicted: Floats
     weight: Floats
-    sd: Floats | None = None  # of the prediction, noise included
+    sd: Floats | None = None  # standard deviation of the prediction, noise included
 
     @property
     def varies(self) -> bool:
-        """More than by rounding: targets of training rows are computed from the fit."""
+        """Whether targets vary by more than rounding: targets of training rows are recomputed from the fit."""
         return bool(np.ptp(self.observed) > ROUNDING * np.abs(self.observed).max())
 
 
@@ -51,7 +51,7 @@ class R2(NamedTuple):
 
 
 def score(rows: HeldOutRows) -> R2 | None:
-    """Of predictions, relative to the variance of the same rows; None where there is none to explain."""
+    """Return R2 of the predictions of these rows; None if there are fewer than two rows or targets do not vary."""
     if len(rows.observed) < 2 or not rows.varies:
         return None
     unit = np.abs(rows.observed - rows.observed[0]).max()
@@ -62,7 +62,10 @@ def score(rows: HeldOutRows) -> R2 | None:
 
 
 def training_rows(model: Any, output: int) -> HeldOutRows | None:
-    """By leave-one-out; None for a single row. MemoryError where there are too many, ValueError where none is kept."""
+    """Return the leave-one-out predictions of the training rows; None for a single row.
+
+    Raises MemoryError if there are too many rows, and ValueError if the model keeps no training rows.
+    """
     loo = model.leave_one_out()
     if len(loo.target) < 2:
         return None
@@ -70,7 +73,7 @@ def training_rows(model: Any, output: int) -> HeldOutRows | None:
 
 
 def linear_model(columns: Columns) -> Pipeline:
-    """Ridge regression on encoded rows: missing numbers at their mean, categories as indicators."""
+    """Return a ridge regression on encoded rows: missing numbers become the mean, categories become indicators."""
     numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
     indicators = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False)
     table = ColumnTransformer([("numbers", numbers, ~columns.categorical), ("levels", indicators, columns.categorical)])
@@ -78,7 +81,7 @@ def linear_model(columns: Columns) -> Pipeline:
 
 
 def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows) -> HeldOutRows | None:
-    """The same rows with the linear model's predictions, from five shuffled folds; None for too few rows."""
+    """Return the rows with predictions of a linear model by five-fold cross-validation; None for too few rows."""
     if len(X) < FEWEST_ROWS or not rows.varies:
         return None
     predicted = np.empty(len(X))
@@ -90,21 +93,21 @@ def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows) -> He
 def linear_on_new(
     columns: Columns, X: Floats, rows: HeldOutRows, new_X: Floats, new: HeldOutRows
 ) -> HeldOutRows | None:
-    """The new rows with predictions of the linear model fitted to the training rows."""
+    """Return the new rows with predictions of the linear model fitted to the training rows; None for too few rows."""
     if len(X) < FEWEST_ROWS or not rows.varies:
         return None
     return new._replace(predicted=_linear_predictions(columns, X, rows.observed, rows.weight, new_X), sd=None)
 
 
 def _linear_predictions(columns: Columns, X: Floats, y: Floats, weight: Floats, new: Floats) -> Floats:
-    centre, unit = y.mean(), np.abs(y - y.mean()).max() or 1.0  # squares of very large or small targets have no float64
+    centre, unit = y.mean(), np.abs(y - y.mean()).max() or 1.0  # squares of extreme targets overflow
     fit = linear_model(columns).fit(X, (y - centre) / unit, ridge__sample_weight=weight)
     predicted: Floats = centre + unit * fit.predict(new)
     return predicted
 
 
 class Coverage(NamedTuple):
-    """Of intervals: the intended and the actual share of rows inside, with the standard error of the latter."""
+    """Nominal and actual coverage (L,) of intervals, with the standard error of the actual coverage."""
 
     nominal: Floats
     actual: Floats
@@ -112,7 +115,7 @@ class Coverage(NamedTuple):
 
 
 def normal_coverage(rows: HeldOutRows) -> Coverage | None:
-    """Of normal intervals around leave-one-out predictions; None where there is nothing to say."""
+    """Return the coverage of normal intervals around leave-one-out predictions; None for too few or constant rows."""
     if rows.sd is None or len(rows.observed) < FEWEST_ROWS or not (rows.sd > 0).all() or not rows.varies:
         return None
     size = np.abs(rows.observed - rows.predicted) / rows.sd
@@ -121,7 +124,7 @@ def normal_coverage(rows: HeldOutRows) -> Coverage | None:
 
 
 def interval_coverage(model: Any, X: Any, places: NDArray[np.intp], y: Floats, output: int) -> Coverage | None:
-    """Of ``predict_interval`` on the new rows at these places of X (on some of them, if there are many)."""
+    """Return the coverage of ``predict_interval`` on the rows `places` of X, or on 1000 of them if there are more."""
     if len(y) < FEWEST_ROWS:
         return None
     chosen = np.unique(np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp))

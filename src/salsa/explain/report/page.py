@@ -1,4 +1,4 @@
-"""The report's file: one HTML page with its style, its scripts and its data inside."""
+"""The file of a report: one HTML page that contains its style, its scripts and its data."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SCRIPTS = (
     *("base", "axes", "explore", "charts", "effects", "surface", "matrix"),
     *("model", "waterfall", "whatif", "table", "panel", "sections", "main"),
 )
-#: What could end the data's element, or a line of a script in older browsers; JSON has other ways to write it
+#: Letters that could end the HTML element of the data, or a script line in older browsers, as JSON escapes
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 
 
 def render(payload: dict[str, Any]) -> str:
-    """The page that shows this payload. It asks for nothing else, and only its own script may run."""
+    """Return the page that shows this payload. The page loads nothing, and only its own script may run."""
     body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
     script = f'\n"use strict";\n(() => {{\n{body}}})();\n'
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
     page = _read("index.html").replace("{{hash}}", digest).replace("{{style}}", _read("style.css"))
-    return page.replace("{{script}}", script).replace("{{payload}}", data)  # the data last: it may say {{script}}
+    return page.replace("{{script}}", script).replace("{{payload}}", data)  # data last: it may contain {{script}}
 
 
 def _read(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers as words."""
+"""Texts for numbers, shares and lists of names."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 
-THIN = "\u202f"  # a narrow space that does not break
+THIN = "\u202f"  # a narrow no-break space
 
 
 def quantised(values: Floats, span: float | None = None) -> Floats:
-    """Rounded to about a ten-thousandth of their span: what is only drawn needs no more."""
+    """Round values to about 1/10000 of their span, which is enough for drawing."""
     finite = values[np.isfinite(values)]
     span = float(np.ptp(finite)) if span is None and len(finite) else span
     if not span or not np.isfinite(span):
@@ -34,21 +34,21 @@ def percent(share: float) -> str:
 
 
 def adding_up(shares: Any) -> list[str]:
-    """Percentages of equal decimals that add up as the shares of a whole do."""
+    """Return shares of a whole as percentages with equal decimals that add up to the percentage of the whole."""
     shares = np.asarray(shares, dtype=np.float64)
     points, decimals = rounded(shares)
     return [_points_words(part, share, decimals) for part, share in zip(points, shares, strict=True)]
 
 
 def remainder(shares: Any) -> str:
-    """All but the first of these shares together, so that it adds up with what ``adding_up`` says of the first."""
+    """Return the sum of all shares but the first as a percentage that adds up with ``adding_up(shares)[0]``."""
     shares = np.asarray(shares, dtype=np.float64)
     points, decimals = rounded(shares)
     return _points_words(points[1:].sum(), shares[1:].sum(), decimals)
 
 
 def rounded(shares: Floats) -> tuple[Floats, int]:
-    """In percent, and to how many decimals: those of the largest remainders are rounded up, the others down."""
+    """Return shares in percent and their number of decimals, rounded by the largest-remainder method."""
     decimals = int((shares[shares > 0] < 0.0995).any())
     units = np.round(10 ** (2 + decimals) * shares, 6)
     whole = np.floor(units)
@@ -62,7 +62,7 @@ def _points_words(points: float, share: float, decimals: int) -> str:
 
 
 def short(name: str, most: int = 40) -> str:
-    """A name for a sentence, without its middle where it is long."""
+    """Return a name for a sentence; a name longer than `most` letters loses its middle."""
     tail = most // 3
     return name if len(name) <= most else f"{name[: most - tail - 1].rstrip()}…{name[-tail:]}"
 
@@ -72,7 +72,7 @@ def count(number: int, thing: str) -> str:
 
 
 def some(parts: list[str], most: int) -> str:
-    """The first of them, and how many more there are."""
+    """List the first `most` parts, and how many more there are."""
     return listed(parts if len(parts) <= most else [*parts[:most], f"{len(parts) - most} more"])
 
 

@@ -1,4 +1,4 @@
-"""How good the model is: scores, the search, predicted against observed, and the coverage of intervals."""
+"""The sections on quality: R2, the search, predicted against observed values, and the coverage of intervals."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ SCATTER_POINTS = 2000
 UNNAMED = "the target"
 WIDE, NARROW = "wider than needed", "too narrow"
 COVERAGE_NOTE = (
-    "Above the dashed line intervals are wider than needed, below it too narrow. Normal intervals come from the"
-    " prediction and its standard deviation; those of predict_interval assume no normal distribution."
+    "Above the dashed line, intervals are wider than needed; below it, they are too narrow. Normal intervals come from"
+    " the prediction and its standard deviation. Intervals of predict_interval assume no normal distribution."
 )
 RACE_NOTE = (
-    "Error on rows that the kernels did not learn from, ± 2 standard errors; the filled one was kept. The best learned"
-    " kernel is pruned as far as that costs next to nothing, and must then beat equal relevances."
+    "Error on held-out rows, ± 2 standard errors; the filled kernel was kept. The best learned kernel is pruned as long"
+    " as its error hardly grows, and must then beat equal relevances."
 )
-LEARNED_NOTE = "It was then learned again on all rows, which can change its order and features."
-EQUAL_NOTE = "It did not: relevances are equal, and their order was then searched anew on all rows."
-ORDERS_NOTE = "Cross-validation at the best penalty, ± 2 standard errors; the filled one was chosen."
+LEARNED_NOTE = "The kept kernel was learned again on all rows, which can change its order and features."
+EQUAL_NOTE = "It did not: relevances are equal, and the order was then searched on all rows."
+ORDERS_NOTE = "Cross-validation error at the best penalty, ± 2 standard errors; the filled order was chosen."
 
 
 class Given(NamedTuple):
-    """The rows that came with the request, if any."""
+    """The rows and targets that the caller gave for the report, if any."""
 
     table: Any
     X: Floats | None  # encoded
@@ -48,32 +48,30 @@ class Given(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is known of rows that the model did not see; each None where it could not be had."""
+    """Predictions of rows that the predicting model did not see; None where they are not available."""
 
     training: HeldOutRows | None
-    new: HeldOutRows | None  # the given rows without those of the training table
-    places: NDArray[np.intp]  # of the new rows among the given ones
-    known: int  # given rows that are training rows
-    reason: str | None  # why there is nothing of the training rows
+    new: HeldOutRows | None  # the given rows that are not training rows
+    places: NDArray[np.intp]  # places of the new rows among the given rows
+    known: int  # number of given rows that are training rows
+    reason: str | None  # why leave-one-out predictions are not available
     anchored: bool  # a low-rank model: its anchors stand for the training rows
 
     @property
     def affordable(self) -> bool:
-        """Whether bands and intervals can be had."""
+        """Whether bands and intervals can be computed."""
         return self.reason is None or self.anchored
 
     @property
     def notes(self) -> list[str]:
-        """What the reader should know of the rows."""
-        notes = (
-            [] if self.reason is None else [f"Nothing is said of the training rows by leave-one-out: {self.reason}."]
-        )
+        """Notes on the rows for the reader of the page."""
+        notes = [] if self.reason is None else [f"The training rows have no leave-one-out predictions: {self.reason}."]
         if self.known and self.new is None:
             notes.append(f"This page was given no new rows: all {self.known:,} are in the training table.")
         elif self.known:
-            notes.append(f"Left out here, because the training table has them: {count(self.known, 'given row')}.")
+            notes.append(f"Left out because they are training rows: {count(self.known, 'given row')}.")
         if self.new is not None and self.anchored:
-            notes.append("A low-rank model recognises only its anchors: other training rows would pass for new ones.")
+            notes.append("A low-rank model recognises only its anchors: other training rows would count as new rows.")
         return notes
 
 
@@ -81,7 +79,7 @@ def given_rows(model: Any, X: Any, y: Any, output: int) -> Given:
     target = str(getattr(y, "name", None) or UNNAMED)
     if X is None:
         if y is not None:
-            raise ValueError("y without X: give the rows that these targets belong to")
+            raise ValueError("y was given without X: give the rows that these targets belong to")
         return Given(None, None, None, target)
     rows = encoded(model, X)
     return Given(X, rows, None if y is None else _targets(model, y, len(rows), output), target)
@@ -95,7 +93,7 @@ def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
         raise ValueError(f"y has the shape {values.shape}; {n} rows of X and {outputs} outputs need {wanted}")
     values = values.reshape(n, outputs)[:, output]
     if not np.isfinite(values).all():
-        raise ValueError("y has missing or infinite values: leave these rows out of X and y")
+        raise ValueError("y has missing or infinite values: remove these rows from X and y")
     return values
 
 
@@ -122,9 +120,9 @@ def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evid
 
 
 def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
-    """Which of these rows are training rows: by features and target, or by features alone where targets are not kept.
+    """Return which rows are training rows, by features and target, or by features alone if targets are not kept.
 
-    Of a low-rank model only the anchors are known: a table that holds all of them is taken for the training table.
+    A low-rank model knows its anchors only: a table that contains all anchors is taken for the training table.
     """
     anchors = subject.expansion.anchors
     targets = np.full(len(anchors), np.nan) if training is None else training.observed
@@ -136,14 +134,14 @@ def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats,
     if anchored and seen.keys() <= set(keys):
         return np.ones(len(X), dtype=bool)
     same = [
-        any(not abs(other - target) > close for other in seen.get(row, ()))  # nothing differs from NaN
+        any(not abs(other - target) > close for other in seen.get(row, ()))  # a NaN target equals every target
         for row, target in zip(keys, y, strict=True)
     ]
     return np.array(same, dtype=bool)
 
 
 def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -> list[dict[str, Any]]:
-    """R2 of the model and of a linear one, the most telling first."""
+    """Return R2 of the model and of a linear model; scores on new rows come first."""
     columns, X = subject.columns, subject.expansion.anchors
     training, new = evidence.training, evidence.new
     rows = _search_scores(model, training)
@@ -166,7 +164,7 @@ def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -
 
 
 def _search_scores(model: Any, training: HeldOutRows | None) -> list[dict[str, Any] | None]:
-    """Of the model itself: from the race and cross-validation, or by leave-one-out where nothing was searched."""
+    """Return R2 of the model from the race and cross-validation, or by leave-one-out if nothing was searched."""
     if training is not None and not training.varies:
         return []
     table, race = model.search_.table, model.search_.race
@@ -212,9 +210,9 @@ def _quality_sentence(scores: list[dict[str, Any]], evidence: Evidence) -> str:
         return "There are too few rows to say how good the model is."
     best = scores[0]
     where = {"salsa, new rows": "On the new rows", "salsa, cross-validation": "In cross-validation"}
-    place = where.get(best["name"], "On rows that it did not see")
+    place = where.get(best["name"], "On held-out rows")
     if best["r2"] <= 0:
-        return f"{place} the model predicts no better than the mean of the target does."
+        return f"{place} the model predicts no better than the mean of the target."
     words = f"{place} the model explains {percent(best['r2'])} of the target's variance"
     if best["error"]:
         words += f" (standard error {percent(best['error'])})"
@@ -232,7 +230,7 @@ def _against(best: dict[str, Any], linear: dict[str, Any]) -> str:
 
 
 def _race(model: Any) -> list[dict[str, Any]]:
-    """The kernels that competed, the best first, and what became of the one that was kept."""
+    """Return the kernels that competed, the best first, with a note on the kernel that was kept."""
     race = sorted(model.search_.contenders, key=lambda contender: contender.error)
     rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in race]
     note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else LEARNED_NOTE}"
@@ -240,7 +238,7 @@ def _race(model: Any) -> list[dict[str, Any]]:
 
 
 def _orders(model: Any) -> list[dict[str, Any]]:
-    """The orders that were tried with the kernel of the model."""
+    """Return the orders that were tried with the kernel of the model."""
     table = model.search_.table
     rows = [(f"order {r.order}", r.cv_error, r.standard_error, r.chosen) for r in table.itertuples()]
     title = "Orders that were tried, with equal relevances" if _equal_won(model) else "Orders that were tried"
@@ -283,7 +281,7 @@ def calibration_section(model: Any, given: Given, evidence: Evidence, output: in
             curves.append(("predict_interval, new rows", "new rows", found))
     drawn = [{"name": name, **coverage._asdict()} for name, _, coverage in curves]
     if not curves:
-        return {"sentence": "There is too little to check intervals with.", "note": "", "curves": []}
+        return {"sentence": "The held-out rows do not suffice to check intervals.", "note": "", "curves": []}
     sentence = " ".join(_coverage_sentence(where, coverage) for _, where, coverage in curves)
     return {"sentence": sentence, "note": COVERAGE_NOTE, "curves": drawn}
 
@@ -301,4 +299,4 @@ def _verdict(coverage: Coverage, places: list[int]) -> str:
     if found[0] == found[1]:
         return f"both are {found[0]}" if found[0] else "as intended"
     names = [percent(coverage.nominal[at]) for at in places]
-    return listed(f"those of {name} are {word or 'as intended'}" for name, word in zip(names, found, strict=True))
+    return listed(f"the {name} intervals are {word or 'as intended'}" for name, word in zip(names, found, strict=True))

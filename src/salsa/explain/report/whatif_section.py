@@ -1,4 +1,4 @@
-"""What if: the fitted function as the page needs it to predict, and a control for every feature."""
+"""The what-if section: the fitted function in the form in which the page predicts, and a control for every feature."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from salsa.explain.report.quality_section import Given
 from salsa.explain.subject import Subject
 from salsa.kernels.marginals import Distribution
 
-MODEL_NUMBERS = 60_000  # anchors times used features, up to which the page can predict
+MODEL_NUMBERS = 60_000  # the page predicts if anchors times used features are at most this many
 EXAMPLES = 5
 
 
 def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
     n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
     if not used:
-        return {"sentence": "The model uses no feature, so that nothing can be changed.", "model": None}
+        return {"sentence": "The model uses no feature: no value changes the prediction.", "model": None}
     if n * len(active) > MODEL_NUMBERS:
         size = f"{n:,} rows times {len(active)} features"
-        why = f"This panel is left out: {size} are more than the {MODEL_NUMBERS:,} numbers that a page can hold well."
+        why = f"This panel is left out: {size} exceed the limit of {MODEL_NUMBERS:,} numbers for a page."
         return {"sentence": why, "model": None}
     sentence = (
-        "Change a value: the prediction, and what each feature adds to it (Shapley values), follow at once."
-        " They are computed here, as exactly as in Python."
+        "Change a value: the prediction and the contribution of each feature (Shapley values) are updated at once."
+        " The page computes them as exactly as Python does."
     )
     return {"sentence": sentence, "model": _stored_model(subject, active, given, output)}
 
 
 def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:
-    """The function as the page needs it: features of relevance zero are left out, strongest first."""
+    """Return the function in the form in which the page predicts; `active` lists its features, strongest first."""
     _, anchors, coef, offset = subject.expansion.parts
     weights = subject.weights[: len(active) + 1]
     return {
@@ -74,14 +74,14 @@ def _control(subject: Subject, j: int) -> dict[str, Any]:
 
 
 def _choices(levels: Sequence[Level] | None, observed: Floats) -> list[str] | None:
-    """What a reader may choose from; None for numbers, unless they are 0 and 1, as truth values are."""
+    """Return the levels to choose from; None for a number, except a number with the values 0 and 1 only."""
     if levels is None:
         return ["0", "1"] if np.array_equal(observed, [0, 1]) else None
     return [str(level) for level in levels]
 
 
 def _examples(subject: Subject, active: list[int], given: Given, output: int) -> list[dict[str, Any]]:
-    """A typical row, and rows of the given table or of the training table from the lowest to the highest prediction."""
+    """Return a typical row, then the first rows of the given table or, without one, training rows by prediction."""
     typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
     if given.X is not None:
         rows = given.X[:EXAMPLES]
@@ -90,14 +90,14 @@ def _examples(subject: Subject, active: list[int], given: Given, output: int) ->
         anchors = subject.expansion.anchors
         order = np.argsort(subject.expansion.predict(anchors)[:, output], kind="stable")
         rows = anchors[order[np.linspace(0, len(order) - 1, EXAMPLES).astype(np.intp)]]
-        places = ("lowest prediction", "low prediction", "middling prediction", "high prediction", "highest prediction")
-        names = [f"a training row of {place}" for place in places]
+        places = ("lowest prediction", "low prediction", "medium prediction", "high prediction", "highest prediction")
+        names = [f"training row with {place}" for place in places]
     chosen = [{"name": name, "values": row[active]} for name, row in zip(names, rows, strict=True)]
     return [{"name": "median of every feature", "values": typical}, *chosen]
 
 
 def _typical(marginal: Distribution, categorical: bool) -> float:
-    """The median of a number, the most common level of a category; missing only if nothing was observed."""
+    """Return the median of a number or the most frequent level of a category; NaN if no value was observed."""
     observed = ~np.isnan(marginal.points)
     points, weights = marginal.points[observed], marginal.weights[observed]
     if len(points) == 0:

@@ -1,4 +1,4 @@
-"""A report of a fitted model: one HTML file that explains itself, works offline and lets its reader ask what if."""
+"""A report of a fitted model in one HTML file, which works offline and predicts for values that its reader changes."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ CITATION = (
 )
 METHOD = (
     "The model is kernel ridge regression with an additive kernel: a sum over features, pairs and larger groups of"
-    " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on rows"
-    " that were held out.",
-    "Effects and their shares of the variance are the functional ANOVA of the fitted function with every feature"
-    " distributed as in the training table, each by itself; contributions are the Shapley values of the same"
-    " comparison. All are closed forms: nothing was sampled. They describe the model, and the world only as far as"
-    " the model is right; they are not causes.",
-    "Leave-one-out predictions use the kernel and penalty that all rows chose. Bands are standard deviations of the"
-    " Gaussian process whose mean the model is. This page loads nothing and sends nothing.",
-    "It holds rows of the training table, from which it draws and predicts: share it as you would share the table.",
+    " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on"
+    " held-out rows.",
+    "Effects and their shares of the variance are the functional ANOVA of the fitted function. Every feature is"
+    " distributed as in the training table, independently of the other features. Contributions are Shapley values over"
+    " this distribution. All are closed forms: nothing was sampled. They describe the model, not causes.",
+    "Leave-one-out predictions use the kernel and the penalty that were chosen on all rows. Bands are posterior"
+    " standard deviations of the Gaussian process whose mean is the model. This page loads nothing and sends nothing.",
+    "This page holds rows of the training table, from which it draws and predicts: share it as you would share the"
+    " table.",
 )
 
 
 def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: int = 0) -> Path:
-    """Write a self-contained HTML report of a fitted model; gives its path.
+    """Write a self-contained HTML report of a fitted model and return its path.
 
     Parameters
     ----------
     model : fitted SalsaRegressor.
-    path : where to write the file. It is written whole or not at all.
+    path : path of the HTML file. The file is written completely or not at all.
     X : table like the training table, default=None
-        Rows to look at: the first of them are examples in the what-if panel.
+        Rows to look at: the first five rows are examples in the what-if panel.
     y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
-        Targets of the rows of X. With them the report says how good predictions and intervals are on these rows.
+        Targets of the rows of X. With y, the report shows how good predictions and intervals are on these rows.
     output : int, default=0
-        Which target to report on, of a model with many.
+        Which target of a multi-output model to report on, counted from 0.
     """
     anova = decompose(model, output=output)
     path, given = checked_path(path), given_rows(model, X, y, output)
@@ -66,7 +66,7 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
 
 
 def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
-    """All that the page shows, as plain lists, texts and numbers."""
+    """Return all that the page shows, as plain lists, texts and numbers."""
     subject, output = anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
     scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
@@ -91,7 +91,7 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
 
 
 def _used(anova: Anova) -> list[int]:
-    """Features of positive relevance that are not constant in the training table, strongest first."""
+    """Return the features of positive relevance that are not constant in the training table, strongest first."""
     subject = anova.subject
     active = np.array([j for j in subject.active if len(subject.background[j].points) > 1], dtype=np.intp)
     strength = anova.sobol()["total"].to_numpy()[active]

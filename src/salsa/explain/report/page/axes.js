@@ -1,9 +1,9 @@
-// Scales, ticks that are read easily, and the frame that all charts share.
+// Scales, ticks at round numbers, labels, and the axes of all charts.
 
 const LINE = 18;
 const PEN = document.createElement("canvas").getContext("2d");
 
-// Pixels that these words take in a chart.
+// Returns the width of these words in a chart, in pixels.
 function textWidth(words, strong = false) {
   PEN.font = `${strong ? 650 : 400} 12.5px ${getComputedStyle(document.body).fontFamily}`;
   return PEN.measureText(words).width;
@@ -13,7 +13,7 @@ function widest(texts, strong = false) {
   return Math.ceil(Math.max(0, ...texts.map((words) => textWidth(words, strong))));
 }
 
-// As much of the words as fits, without their middle: long names often differ at the end.
+// Shortens words to so many pixels by leaving out their middle: long names often differ at the end.
 function shortened(words, pixels, strong = false) {
   if (textWidth(words, strong) <= pixels) return words;
   const letters = [...words];
@@ -35,7 +35,7 @@ function scale([low, high], [from, to]) {
   return (value) => (span > 0 ? from + ((value - low) / span) * (to - from) : (from + to) / 2);
 }
 
-// Multiples of 1, 2 or 5 times a power of ten within [low, high], about `count` of them.
+// Returns about `count` multiples of 1, 2 or 5 times a power of ten within [low, high].
 function ticks(low, high, count) {
   const span = high - low;
   if (!(span > 0) || !Number.isFinite(span)) return [low];
@@ -47,7 +47,7 @@ function ticks(low, high, count) {
   return Array.from({ length: Math.min(last - first + 1, 50) }, (_, i) => Number(((first + i) * step).toPrecision(15)));
 }
 
-// Labels of ticks, told apart by as many decimals as their step asks for.
+// Returns the labels of ticks, with as many decimals as tell neighbours apart.
 function tickLabels(values) {
   const largest = Math.max(...values.map(Math.abs));
   const step = values.length > 1 ? Math.abs(values[1] - values[0]) : largest || 1;
@@ -60,7 +60,7 @@ function tickLabels(values) {
   return values.map((value) => minus(value.toLocaleString("en", format)));
 }
 
-// As many ticks as fit side by side (or below each other) in so many pixels.
+// Returns as many ticks as fit into so many pixels, side by side or, upright, below each other.
 function fittingTicks(low, high, pixels, upright = false) {
   for (let count = upright ? Math.min(6, pixels / 36) : 7; count >= 1; count -= 1) {
     const values = ticks(low, high, count);
@@ -73,7 +73,7 @@ function fittingTicks(low, high, pixels, upright = false) {
   return [];
 }
 
-// Ticks at these values, if the labels of all of them fit side by side.
+// Returns ticks at these values, or null if their labels do not all fit side by side.
 function valueTicks(values, pixels) {
   const marks = values.map((value) => ({ value, label: number(value) }));
   const gap = Math.min(...values.slice(1).map((value, i) => value - values[i]));
@@ -81,13 +81,13 @@ function valueTicks(values, pixels) {
   return values.length < 2 || room > widest(marks.map((mark) => mark.label)) + 10 ? marks : null;
 }
 
-// Those of the marks whose labels keep clear of the words at this place of the same axis.
+// Keeps the marks whose labels do not touch the words at `place` of the axis.
 function clearOf(marks, at, words, place, upright = false) {
   const half = (label) => (upright ? LINE / 2 : textWidth(label) / 2 + 4);
   return marks.filter(({ value, label }) => Math.abs(at(value) - place) >= half(label) + half(words));
 }
 
-// A little room on both sides; something to see where all values are the same.
+// Returns the range of the values with a margin on both sides; equal values get a range of positive width.
 function padded(values, share = 0.04) {
   const finite = values.filter(Number.isFinite);
   if (finite.length === 0) return [0, 1];
@@ -105,7 +105,7 @@ function text(x, y, words, attributes = {}, title = null) {
   return svg("text", { x, y, ...attributes }, words, title && svg("title", {}, title));
 }
 
-// A label that fits into so many pixels; the whole of it is in its title.
+// Draws a label shortened to so many pixels; its title holds the whole text.
 function label(x, y, words, pixels, attributes = {}) {
   const short = shortened(words, pixels, attributes.class === "strong");
   return text(x, y, short, attributes, short === words ? null : words);
@@ -119,7 +119,7 @@ function bar(x, y, width, height, style, title = null) {
   return svg("rect", { x, y, width: Math.max(0, width), height, class: style }, title && svg("title", {}, title));
 }
 
-// Ticks, grid lines and name of an axis along the bottom of [left, right] x [top, bottom].
+// Draws ticks, grid lines and name of an axis along the bottom of [left, right] x [top, bottom].
 function bottomAxis(marks, at, { left, right, top, bottom }, name) {
   return svg("g", { class: "axis" },
     marks.map(({ value, label: words }) => [
@@ -129,7 +129,7 @@ function bottomAxis(marks, at, { left, right, top, bottom }, name) {
     name && label((left + right) / 2, bottom + 36, name, right - left, { "text-anchor": "middle", class: "name" }));
 }
 
-// The same at the left. Its name stands above, where it can be read without turning the head.
+// Draws ticks, grid lines and name of an axis at the left; the name is written horizontally above the axis.
 function leftAxis(marks, at, { left, right, top }, name) {
   return svg("g", { class: "axis" },
     marks.map(({ value, label: words }) => [
@@ -143,7 +143,7 @@ function path(points) {
   return points.map(([x, y], i) => `${i ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join("");
 }
 
-// Many dots as one element: strokes of length zero with round ends.
+// Draws many dots as one element: strokes of length zero with round ends.
 function dots(points, style) {
   return svg("path", { class: style, d: points.map(([x, y]) => `M${x.toFixed(1)} ${y.toFixed(1)}h0`).join("") });
 }

@@ -2,7 +2,7 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const MINUS = "\u2212";
-const THIN = "\u202f"; // a narrow space that does not break
+const THIN = "\u202f"; // a narrow no-break space
 const MISSING = "missing";
 
 function el(name, attributes = {}, ...children) {
@@ -24,7 +24,7 @@ function filled(node, attributes, children) {
   return node;
 }
 
-// A number with about this many digits; very large and small ones as 1.2×10⁹.
+// Formats a number with about this many digits; very large and small numbers as 1.2×10⁹.
 function number(value, digits = 4) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const size = Math.abs(value);
@@ -44,7 +44,7 @@ function minus(text) {
   return text.replace("-", MINUS);
 }
 
-// With a sign, for what is added to a mean.
+// Formats a difference to a mean, with its sign.
 function signed(value, digits = 3) {
   return (value > 0 ? "+" : "") + number(value, digits);
 }
@@ -57,12 +57,12 @@ function percent(share) {
   return `${minus(points.toFixed(Math.abs(points) < 9.95 ? 1 : 0))}${THIN}%`;
 }
 
-// base64 of little-endian float64, as it is in memory on every machine that has a browser
+// Decodes base64 of little-endian float64, the byte order of all machines with a browser.
 function floats(text) {
   return new Float64Array(Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer);
 }
 
-// A figure whose drawing follows its width: draw(width) gives the chart.
+// Returns a figure that calls draw(width) to draw its chart again when its width changes.
 function figure(caption, draw, note = null) {
   const holder = el("div", { class: "chart" });
   let drawn = 0;

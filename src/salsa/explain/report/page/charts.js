@@ -1,6 +1,6 @@
-// Charts of a whole model: each takes its width and plain numbers, and gives an SVG element.
+// Charts of a whole model: each function takes a width and plain numbers, and returns an SVG element.
 
-// Rows of a label and a mark on a common scale; row = { name, value, error, strong }. Long labels stand above marks.
+// Draws rows { name, value, error, strong } as labels and dots on a common scale; long labels stand above the dots.
 function dotChart(width, rows, { name, describe, zero = null, also = [] }) {
   const wide = widest(rows.map((row) => row.name), true) + 18;
   const above = wide > 0.5 * width;
@@ -31,7 +31,7 @@ function dotMark({ name, value, error, strong }, at, y) {
   ];
 }
 
-// Shares of a whole, one after the other.
+// Draws the shares of a whole as one stacked bar.
 function shareBar(width, parts) {
   const total = parts.reduce((sum, part) => sum + part.share, 0) || 1;
   const at = scale([0, total], [0, width]);
@@ -47,12 +47,12 @@ function shareBar(width, parts) {
   return canvas(width, 34, parts.map(({ name, words }) => `${name} ${words}`).join(", "), pieces);
 }
 
-// A small bar beside a number, as long as its share of the largest.
+// Draws a small bar beside a number; its length is relative to the largest number.
 function spark(share) {
   return svg("svg", { class: "spark", width: 60, height: 10, "aria-hidden": "true" }, bar(0, 0, 60 * share, 10, "first"));
 }
 
-// Per feature its own share and, lighter, what it does together with others; pale where its own may be nothing.
+// Draws per feature the share of its own effect and, lighter, of its interactions; an unsure effect is pale.
 function importanceBars(width, features, interacting) {
   const step = 28;
   const left = Math.min(0.4 * width, 16 + widest(features.map(({ name }) => name)));
@@ -89,7 +89,7 @@ function scatterChart(width, { title, observed, predicted: values }) {
     dots(observed.map((value, i) => [x(value), y(values[i])]), observed.length > 400 ? "cloud fine" : "cloud"));
 }
 
-// Nominal against actual coverage; curves = [{ name, nominal, actual, error, style }].
+// Draws actual against nominal coverage; curves = [{ name, nominal, actual, error, style }].
 function coverageChart(width, curves) {
   const height = Math.min(width, 340);
   const marks = [0, 0.25, 0.5, 0.75, 1].map((value) => ({ value, label: `${100 * value} %` }));
@@ -109,7 +109,7 @@ function coverageChart(width, curves) {
     line(x(0), y(0), x(1), y(1), "reference"), drawn);
 }
 
-// Heights of equal bins, or of levels; axis: { low, high } for numbers.
+// Draws the heights of bins of equal width, or of levels; axis: { low, high } for numbers.
 function histogram(width, height, counts, axis = null, describe = "Histogram") {
   const bottom = height - (axis ? 44 : 0);
   const most = Math.max(...counts, 1);

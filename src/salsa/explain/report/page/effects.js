@@ -1,7 +1,7 @@
-// The effect of one feature: a curve with its band, or dots with error bars for categories and few numbers.
+// Charts of the effect of one feature: a curve with its band, or dots with error bars for few values.
 
 const MOST_LEVELS = 30;
-const FEW_VALUES = 12; // of a number, up to which each has a dot
+const FEW_VALUES = 12; // a number with at most this many values is drawn as dots
 
 function isFew(axis) {
   return !axis.labels && observed(axis).length <= FEW_VALUES;
@@ -22,7 +22,7 @@ function curveChart(width, effect, readout) {
   const reach = effect.values.map((_, i) => 2 * (effect.sd ? effect.sd[i] : 0));
   const [low, high] = padded([0, ...effect.values.flatMap((value, i) => [value - reach[i], value + reach[i]])]);
   const upright = fittingTicks(low, high, height - 80, true);
-  const apart = axis.points.at(-1) === null ? 62 : 0; // a place of its own for missing values
+  const apart = axis.points.at(-1) === null ? 62 : 0; // pixels for missing values
   const left = 14 + widest(upright.map((mark) => mark.label));
   const box = { left, right: width - 12 - apart, top: 26, bottom: height - 50 };
   const finite = axis.points.map((value, i) => [value, i]).filter(([value]) => value !== null);

@@ -1,4 +1,4 @@
-// Reading values off a chart by mouse, finger or arrow keys. What is found stands in a line of text below it.
+// Reading values of a chart by mouse, finger or arrow keys; a line of text below the chart shows the value.
 
 // locate(x, y) -> [i, k]; frame(i, k) -> [x, y, width, height] to outline; words(i, k); choose(i, k) on click or Enter.
 function explore(chart, columns, rows, locate, frame, words, readout, choose = null) {

@@ -1,4 +1,4 @@
-// From the payload to the page.
+// Builds the page from the payload.
 
 function section(id, title, content) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content);
@@ -37,7 +37,7 @@ function contents(sections) {
   return el("ol", {}, sections.map((node) => el("li", {}, entry(node))));
 }
 
-// The entry of the section that is being read is marked.
+// Marks the entry of the section that is being read.
 function followReading(nav, sections) {
   const links = new Map([...nav.querySelectorAll("a")].map((link) => [link.getAttribute("href").slice(1), link]));
   const watcher = new IntersectionObserver((entries) => {
@@ -46,7 +46,7 @@ function followReading(nav, sections) {
     links.forEach((link) => link.removeAttribute("aria-current"));
     const link = links.get(seen.target.id);
     link.setAttribute("aria-current", "true");
-    nav.scrollLeft = link.offsetLeft - 24; // on a phone the contents are a strip
+    nav.scrollLeft = link.offsetLeft - 24; // on a phone the contents are one line that scrolls
   }, { rootMargin: "-15% 0px -75% 0px" });
   sections.forEach((node) => watcher.observe(node));
 }
@@ -59,6 +59,6 @@ const sections = [...report.querySelectorAll("section")];
 const nav = document.getElementById("contents");
 nav.append(contents(sections));
 followReading(nav, sections);
-// Charts are drawn in the first frame, which moves what an address points at.
+// Charts are drawn in the first frame, which moves the target of the address: scroll to it afterwards.
 const aim = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
 requestAnimationFrame(() => requestAnimationFrame(aim));

@@ -1,21 +1,21 @@
-// How much every pair of features does together: the lower triangle of a matrix, main effects on its diagonal.
+// The matrix of variance shares of pairs: the lower triangle, with the shares of single features on the diagonal.
 
 const SMALLEST_CELL = 15;
 const LARGEST_CELL = 44;
 const SMALLEST_LETTERS = 9;
-const PALE_BELOW = 0.01; // share of the variance; what is less has no dark square
+const PALE_BELOW = 0.01; // a square of full strength has at least this share of the variance
 
 function shownInMatrix(width, names) {
   const side = Math.min(0.34 * width, 12 + widest(names));
   return { side, count: Math.max(2, Math.min(names.length, Math.floor((width - side - 8) / SMALLEST_CELL))) };
 }
 
-// Percentage points, short enough for a cell; nothing for next to nothing
+// Formats a share in percent for a cell; shares below 0.05 % get no text.
 function points(share) {
   return share < 0.0005 ? "" : (100 * share).toFixed(share < 0.0995 ? 1 : 0);
 }
 
-// shares[i][k], k <= i, of the listed features, strongest first
+// Draws shares[i][k], k <= i, of the listed features, strongest first.
 function matrixChart(width, { names, shares }, readout, choose) {
   const { side, count } = shownInMatrix(width, names);
   const cell = Math.min(LARGEST_CELL, (width - side - 8) / count);
@@ -48,7 +48,7 @@ function matrixChart(width, { names, shares }, readout, choose) {
   const describe = `Interactions of the ${count} strongest features`;
   const chart = canvas(width, bottom + foot + 8, describe, squares, numbers, labels);
   const locate = (px, py) => [Math.floor((px - side) / cell), count - 1 - Math.floor((py - 6) / cell)];
-  const row = (k) => count - 1 - k; // arrows point upwards, rows are counted downwards
+  const row = (k) => count - 1 - k; // the arrow key up increases k, rows are counted downwards
   const inside = (i, k) => i <= row(k);
   const sentence = (i, k) => inside(i, k) && (i === row(k)
     ? `${names[i]} on its own: ${percent(shares[i][i])} of the variance`
@@ -58,7 +58,7 @@ function matrixChart(width, { names, shares }, readout, choose) {
   return chart;
 }
 
-// The strongest pairs by name; each opens its picture.
+// Lists the strongest pairs by name; each name opens the picture of its pair.
 function pairList({ strongest }, choose) {
   const most = Math.max(...strongest.map(({ share }) => share));
   const entry = ({ term, features, share }) => el("li", {},

@@ -14,7 +14,7 @@ const BASES = {
 };
 
 function decayed(r, polynomial) {
-  return r < 800 ? polynomial(r) * Math.exp(-r) : 0; // infinity times zero is no number
+  return r < 800 ? polynomial(r) * Math.exp(-r) : 0; // infinity times zero is NaN
 }
 
 function decodeModel(stored) {
@@ -43,7 +43,7 @@ function meanSimilarity({ base, h, points, masses }, x) {
   return mean;
 }
 
-// s_j (n,) of a value x; a missing one (NaN) is the mean over the feature's distribution, and like itself
+// Returns s_j (n,) of a value x. NaN (missing) is averaged over the distribution of its feature; k(NaN, NaN) = 1.
 function factors(feature, x) {
   const { base, h, a, anchors } = feature;
   if (Number.isNaN(x)) return anchors.map((z) => a * (Number.isNaN(z) ? 1 : meanSimilarity(feature, z)));
@@ -51,19 +51,19 @@ function factors(feature, x) {
   return anchors.map((z) => (Number.isNaN(z) ? toMissing : a * base(x - z, h)));
 }
 
-// Orders that matter once `seen` features are in: they exist, and can still reach an order with a weight.
+// Returns the range of orders to keep after `seen` features: those that can still reach an order with a weight.
 function ordersAfter({ features, weights, lowest }, seen) {
   return [Math.max(0, lowest - (features.length - seen)), Math.min(seen, weights.length - 1)];
 }
 
-// Workspace for one anchor: e (U+1, d+1) before each feature, u (d+2), and the ranges of orders.
+// Returns the workspace for one anchor: e (U+1, d+1) before each feature, u (d+2), and the ranges of orders.
 function workspace(model) {
   const [U, d] = [model.features.length, model.weights.length - 1];
   const ranges = Array.from({ length: U + 1 }, (_, seen) => ordersAfter(model, seen));
   return { U, d, ranges, e: new Float64Array((U + 1) * (d + 1)), u: new Float64Array(d + 2), s: new Float64Array(U) };
 }
 
-// sum_m v_m e_m(s): e_m <- e_m + s_j e_{m-1} over features
+// Returns sum_m v_m e_m(s) by e_m <- e_m + s_j e_{m-1} over features.
 function forward({ weights }, { U, d, ranges, e, s }) {
   e.fill(0);
   e[0] = 1;
@@ -77,7 +77,7 @@ function forward({ weights }, { U, d, ranges, e, s }) {
   return sum;
 }
 
-// Adds rate * (derivative by s_j) * step_j to total_j for all j: the forward recursion, swept back.
+// Adds rate * (derivative by s_j) * step_j to total_j for all j, by the adjoint of the forward recursion.
 function backward({ weights }, { U, d, ranges, e, u, s }, rate, step, total) {
   u.set(weights);
   u[d + 1] = 0;
@@ -92,7 +92,7 @@ function backward({ weights }, { U, d, ranges, e, u, s }, rate, step, total) {
   }
 }
 
-// The prediction for columns s[j] (n,) of factors, which is the mean prediction for columns of means.
+// Returns the prediction for columns s[j] (n,) of factors; columns of means give the mean prediction.
 function predicted(model, columns) {
   const work = workspace(model);
   let sum = 0;

@@ -25,9 +25,9 @@ function panelContent(effect, effects) {
 }
 
 function effectSentence({ axes, share, sd, total, unsure }) {
-  if (axes.length === 2) return `What the two do together, beyond either alone: ${percent(share)} of the variance.`;
+  if (axes.length === 2) return `Joint effect beyond both main effects: ${percent(share)} of the variance.`;
   const band = sd ? ` ${axes[0].labels || isFew(axes[0]) ? "Bars" : "Band"}: ± 2 standard deviations.` : "";
-  const doubt = unsure ? " Zero is inside for most rows: the effect may be nothing." : "";
+  const doubt = unsure ? " Zero is inside for most rows: the effect may be zero." : "";
   if (percent(share) === percent(total)) return `${percent(share)} of the variance.${band}${doubt}`;
   return `On its own ${percent(share)} of the variance, ${percent(total)} with interactions.${band}${doubt}`;
 }
@@ -47,7 +47,7 @@ function jointSwitch(effect, effects, draw) {
     choice("interaction alone", effect, true), choice("with both main effects", joint, false));
 }
 
-// A main effect at a point of another axis of the same feature, by interpolation between the points of its own.
+// Interpolates a main effect at point i of another axis of the same feature.
 function mainAt({ axes: [own], values }, axis, i) {
   const value = axis.points[i];
   if (own.labels || value === null) return values[own.points.indexOf(value)] ?? 0;

@@ -1,4 +1,4 @@
-// The sections of the report, in order: each takes its part of the payload and gives its content.
+// The sections of the report, in order: each function takes its part of the payload and returns the content.
 
 const MOST_BARS = 20;
 
@@ -45,7 +45,7 @@ function importanceSection({ sentence, cautions, orders, features }, effectsNote
     interacting && legend(...orders.map(({ name, words, style }) => [style, `${name} ${words}`])),
     figure("Share of the variance of every feature", (width) => importanceBars(width, shown, interacting), more),
     (interacting || unsure) && legend(["first", "on its own"],
-      ...(unsure ? [["unsure", "the same, but may be nothing"]] : []),
+      ...(unsure ? [["unsure", "on its own, may be zero"]] : []),
       ...(interacting ? [["second", "through interactions"]] : [])),
     el("h3", {}, "Every effect"),
     paragraph(effectsNote, { class: "note" }),

@@ -1,7 +1,7 @@
-// The effect of a pair: a heat map. As in the waterfall blue adds and orange takes away, the paler the less.
+// Heat map of the effect of a pair. As in the waterfall, blue adds and orange subtracts; smaller values are paler.
 
 const LONGEST_LABEL = 90; // pixels
-const APART = 0.14; // share of an axis that missing values get, besides numbers
+const APART = 0.14; // share of a numeric axis that missing values get
 
 function heatMap(width, effect, readout) {
   const [across, up] = effect.axes;
@@ -36,7 +36,7 @@ function heatMap(width, effect, readout) {
   return chart;
 }
 
-// Around all levels or numbers, and around missing values: what is next to nothing has the colour of the page.
+// Draws frames around all levels or numbers and around missing values: values near zero have the colour of the page.
 function frames(across, columns, up, rows) {
   const parts = (axis, cells) => {
     const count = axis.labels ? cells.length : observed(axis).length;
@@ -48,7 +48,7 @@ function frames(across, columns, up, rows) {
   }));
 }
 
-// The value in every cell, if all of them fit: also in grey they tell what adds from what takes away.
+// Writes the value into every cell, if all values fit: the sign stays readable in greyscale.
 function cellNumbers(effect, cell) {
   const [most, count] = [extreme(effect), effect.axes[1].points.length];
   const texts = effect.values.map((value) => signed(value, 2));
@@ -71,7 +71,7 @@ function ends(axis) {
   return values.length ? [values[0], values.at(-1)] : [0, 1];
 }
 
-// Where the cell of each point lies: levels and missing values side by side, numbers to scale.
+// Returns the ends of the cell of each point: levels and missing values side by side, numbers to scale.
 function spans(axis, from, to) {
   const equal = (count, start, end) => Array.from({ length: count }, (_, i) => (
     [i, i + 1].map((edge) => start + ((end - start) * edge) / count)));
@@ -86,7 +86,7 @@ function spans(axis, from, to) {
   return missing ? [...cells, [values.length ? end + 0.03 * (to - from) : from, to]] : cells;
 }
 
-// Whether the names of levels would touch each other side by side.
+// Returns whether the names of levels would touch each other side by side.
 function isCrowded({ labels }, pixels) {
   if (!labels) return false;
   const halves = labels.map((words) => textWidth(words) / 2 + 4);
@@ -99,7 +99,7 @@ function turnedLabel(x, y, words) {
   return label(0, 0, words, LONGEST_LABEL, { "text-anchor": "end", transform });
 }
 
-// Labels along an axis: round numbers, or as many names as have room, each a line high.
+// Returns the labels along an axis: round numbers, or as many names as fit.
 function cellMarks(axis, cells, upright) {
   const middle = ([a, b]) => (a + b) / 2;
   const pixels = Math.abs(cells.at(-1)[1] - cells[0][0]);

@@ -1,4 +1,4 @@
-// The table of effects: sorted by a click on a heading, searched by name, a row opens its picture.
+// The table of effects: a click on a heading sorts it, a search filters it by name, a row opens its picture.
 
 const COLUMNS = [
   { key: "term", title: "Effect", start: "ascending" },

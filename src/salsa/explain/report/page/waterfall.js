@@ -1,8 +1,8 @@
-// The Shapley values of one prediction.
+// Waterfall chart of the Shapley values of one prediction.
 
 const MOST_CONTRIBUTIONS = 10;
 
-// From the mean prediction to this one, largest steps first.
+// Draws the steps from the mean prediction to this prediction, largest steps first.
 function waterfall(width, parts, mean, prediction) {
   const ranked = parts.filter(({ value }) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const [shown, rest] = [ranked.slice(0, MOST_CONTRIBUTIONS), ranked.slice(MOST_CONTRIBUTIONS)];

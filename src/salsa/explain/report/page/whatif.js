@@ -1,4 +1,4 @@
-// What if: one control per feature; every change is answered by the stored model, here in the page.
+// The what-if panel: one control per feature. The page predicts from the stored model after every change.
 
 const FIRST_CONTROLS = 12;
 const MOST_STEPS = 200;
@@ -26,7 +26,7 @@ function whatIf(stored) {
     output.dataset.value = prediction;
     const beyond = stored.features.filter(({ low, high }, j) => row[j] < low || row[j] > high).map(({ name }) => name);
     warning.hidden = beyond.length === 0;
-    warning.textContent = `Outside the range of the training data, so take care: ${beyond.join(", ")}.`;
+    warning.textContent = `Outside the range of the training data (unreliable): ${beyond.join(", ")}.`;
     const named = stored.features.map((feature, j) => (
       { name: `${feature.name} = ${valueName(feature, row[j])}`, value: parts[j] }));
     holder.dataset.contributions = JSON.stringify([...parts]);
@@ -59,7 +59,7 @@ function whatIf(stored) {
       rest.length ? el("details", {}, el("summary", {}, `${rest.length} more features, of less importance`), rest) : null));
 }
 
-// For the console, and for tests: prediction and contributions of any row of used features, null where missing.
+// Returns prediction and contributions of a row of used features, null where missing; for the console and tests.
 function explainRow(model, values) {
   const columns = model.features.map((feature, j) => factors(feature, values[j] ?? NaN));
   return { prediction: predicted(model, columns), contributions: [...contributions(model, columns)] };
@@ -68,7 +68,7 @@ function explainRow(model, values) {
 function valueName(feature, value) {
   if (Number.isNaN(value)) return MISSING;
   if (feature.levels) return feature.levels[value] ?? number(value);
-  const apart = Math.log10(Math.abs(value) / (feature.high - feature.low)); // digits that all values have in common
+  const apart = Math.log10(Math.abs(value) / (feature.high - feature.low)); // leading digits that all values share
   return number(tidy(value, feature.high - feature.low), Math.min(15, Math.max(4, Math.ceil(apart || 0) + 3)));
 }
 
@@ -89,7 +89,7 @@ function controlName({ name }) {
   return el("span", { class: "control-name", title: name }, name);
 }
 
-// The slider moves in equal steps over the range of the data; the box takes any number.
+// Returns a slider with equal steps over the range of the data, and a box that takes any number.
 function numberControl(feature, change) {
   const { low, high, whole } = feature;
   const steps = whole && high - low <= MOST_STEPS ? high - low : MOST_STEPS;
@@ -115,7 +115,7 @@ function numberControl(feature, change) {
   return { node: el("div", { class: "control" }, controlName(feature), slider, box, absence), show };
 }
 
-// Rounded to a few digits of the range of the data, so that what is shown is what is used.
+// Rounds to a few digits relative to the range of the data: the page predicts for the value that it shows.
 function tidy(value, span) {
   if (!(span > 0)) return value;
   const unit = Math.floor(Math.log10(span)) - 3;
