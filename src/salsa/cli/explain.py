@@ -130,6 +130,7 @@ def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
 
 def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
     """Return the Shapley values of the prediction of one row, largest absolute value first."""
+    from salsa.cli.tables.reading import title
     from salsa.explain import shapley
 
     if not 1 <= row <= len(X):
