@@ -13,19 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from salsa import _core
+from salsa.base_kernels import BASE_KERNELS
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]  # numbers of rows or features
 
-#: Base kernels k_j(t), t = x_j - x'_j, and the bandwidth h_j. The order is the compiled core's numbering.
-BASE_KERNELS: dict[str, str] = {
-    "gaussian": "exp(-t^2 / (2 h^2))",
-    "laplace": "exp(-|t| / h)",
-    "matern32": "(1 + r) exp(-r), r = sqrt(3) |t| / h",
-    "matern52": "(1 + r + r^2/3) exp(-r), r = sqrt(5) |t| / h",
-    "equality": "1 if t = 0 else 0 (categories; no bandwidth)",
-}
-_CODES = {name: code for code, name in enumerate(BASE_KERNELS)}
+_CODES = {name: code for code, name in enumerate(_core.base_kernels())}
 
 
 class Distribution(NamedTuple):
@@ -114,7 +107,7 @@ class AdditiveKernel:
     @property
     def numeric_base(self) -> str:
         """That of the first feature that is no category; "equality" where all are."""
-        return next((base for base in self.bases if base != "equality"), "equality")
+        return next((base for base in self.bases if not BASE_KERNELS[base].for_categories), "equality")
 
     @property
     def order(self) -> int:

@@ -18,6 +18,7 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 
 from salsa import parameters
 from salsa.archive import entry, naming, read_archive, write_archive
+from salsa.base_kernels import NUMERIC_BASES
 from salsa.blas import one_blas_thread
 from salsa.blockwise import Table, fold_numbers
 from salsa.columns import learn_table
@@ -26,7 +27,7 @@ from salsa.doubts import Counts, count_values, doubts, empty_columns, target_not
 from salsa.folds import check_number_of_folds, make_folds
 from salsa.inputs import check_total_weight, checked_rows, checked_weights
 from salsa.intervals import LeaveOneOut, Uncertainty, learn_uncertainty
-from salsa.kernels import BASE_KERNELS, Floats, distribution_of, thread_count
+from salsa.kernels import Floats, distribution_of, thread_count
 from salsa.large import DEFAULT_RANK, SOLVERS, fit_large, large_bytes, sample_rows
 from salsa.learning import Problem
 from salsa.memory import memory_limit_bytes, require_memory, row_blocks
@@ -65,9 +66,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d with equal weight, or only d (the paper).
-    kernel : {"auto", "gaussian", "laplace", "matern32", "matern52"}, default="auto"
-        Base kernel of single features. "auto" is Gaussian (the paper) where relevances are not learned; learned kernels
-        are Matern 5/2, or one of the others where that predicts better. Insist on "matern52" for smooth curves.
+    kernel : "auto" or the name of a base kernel, default="auto"
+        Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.base_kernels`` has the table. "auto"
+        is Gaussian (the paper) where relevances are not learned; learned kernels are Matern 5/2, or one of the others
+        where that predicts better. Insist on "matern52" for smooth curves.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
@@ -384,7 +386,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     def _check_choices(self) -> None:
         parameters.one_of("interactions", self.interactions, ("up_to", "exact"))
-        parameters.one_of("kernel", self.kernel, ["auto", *(name for name in BASE_KERNELS if name != "equality")])
+        parameters.one_of("kernel", self.kernel, ("auto", *NUMERIC_BASES))
         parameters.one_of("solver", self.solver, ("auto", "exact", *SOLVERS))
         check_number_of_folds(self.cv)
         parameters.rank(self.rank, self.solver)

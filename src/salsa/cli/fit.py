@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.base_kernels import BASE_KERNELS, NUMERIC_BASES
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.large import is_large, large_table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # the command imports what it needs, so that help is quick
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
+CURVES = sorted(NUMERIC_BASES, key=lambda name: BASE_KERNELS[name].smoothness, reverse=True)
 
 
 def fit(
@@ -61,8 +63,8 @@ def fit(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_words("auto", "gaussian", "matern52", "matern32", "laplace"),
-            help="Kind of curves: auto, gaussian, matern52, matern32 or laplace (roughest).",
+            autocompletion=complete_words("auto", *CURVES),
+            help=f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
         ),
     ] = "auto",
     bandwidth: Annotated[
