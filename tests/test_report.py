@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import salsa
 from salsa import SalsaRegressor
+from salsa.base_kernels import NUMERIC_BASES
 from salsa.columns import learn_columns
 from salsa.explain import decompose, shapley
 from salsa.explain.effects import Axis, Effect
@@ -575,10 +576,7 @@ def overflow(page):
 
 
 KERNELS = [
-    ("gaussian", 1, "up_to"),
-    ("laplace", 2, "up_to"),
-    ("matern32", 3, "up_to"),
-    ("matern52", 4, "up_to"),
+    *((base, 1 + place % 4, "up_to") for place, base in enumerate(NUMERIC_BASES)),
     ("matern52", 2, "exact"),
     ("gaussian", 5, "exact"),
 ]

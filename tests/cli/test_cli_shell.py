@@ -19,7 +19,7 @@ import pytest
 import salsa
 from cli.command import COMMAND, contents, interrupt, interruptible, make_table, read_terminal, shell
 from salsa import cli
-from salsa.kernels import BASE_KERNELS
+from salsa.base_kernels import BASE_KERNELS, NUMERIC_BASES
 from salsa.paper.datasets import PROTOCOLS
 from salsa.paper.runner import METHODS
 
@@ -215,8 +215,7 @@ class TestCompletion:
     @pytest.mark.parametrize(
         ("words", "offered"),
         [
-            ("fit t.csv --kernel ma", "matern52 matern32"),
-            ("fit t.csv --kernel ", "auto gaussian matern52 matern32 laplace"),
+            ("fit t.csv --kernel gau", "gaussian"),
             ("fit t.csv --relevance ", "learned equal"),
             ("fit t.csv --interactions ", "up_to exact"),
             ("fit t.csv --order ", "auto bisect"),
@@ -234,8 +233,11 @@ class TestCompletion:
         assert complete(f"salsa {words}") == offered.split()
 
     def test_choices_are_those_that_work(self):
-        kernels = complete("salsa fit t.csv --kernel ")
-        assert set(kernels) == {"auto", *BASE_KERNELS} - {"equality"}
+        auto, *kernels = complete("salsa fit t.csv --kernel ")
+        assert auto == "auto"
+        assert sorted(kernels) == sorted(NUMERIC_BASES)
+        smoothness = [BASE_KERNELS[name].smoothness for name in kernels]
+        assert smoothness == sorted(smoothness, reverse=True)
         assert complete("salsa reproduce table1 --methods ") == [*METHODS, "all"]
         assert complete("salsa reproduce table1 --protocol ") == list(PROTOCOLS)
 
