@@ -4,26 +4,37 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import combinations
 from math import comb, lcm, prod
+from typing import NamedTuple
 
 import mpmath
 import numpy as np
 
-BASES = ("gaussian", "laplace", "matern32", "matern52", "equality")
-
-
 # --- kernels ------------------------------------------------------------------------------------------
 
 
-def base_kernel(name: str, t: np.ndarray, h: float) -> np.ndarray:
-    """k_j at the difference t = x_j - x'_j with bandwidth h."""
-    r = np.abs(t) / h
-    return {
-        "gaussian": lambda: np.exp(-(r**2) / 2),
-        "laplace": lambda: np.exp(-r),
-        "matern32": lambda: (1 + np.sqrt(3) * r) * np.exp(-np.sqrt(3) * r),
-        "matern52": lambda: (1 + np.sqrt(5) * r + 5 * r**2 / 3) * np.exp(-np.sqrt(5) * r),
-        "equality": lambda: np.where(t == 0, 1.0, 0.0),
-    }[name]()
+class BaseKernel(NamedTuple):
+    """k as a formula in s = |t| / h. It is given numpy or mpmath as its first argument, and s as theirs."""
+
+    formula: Callable
+    far: float = 1e-290  # the most that an additive kernel is at 1e100 bandwidths
+    for_categories: bool = False  # without a bandwidth: s = |t|
+
+
+BASE_KERNELS = {
+    "gaussian": BaseKernel(lambda m, s: m.exp(-(s**2) / 2)),
+    "laplace": BaseKernel(lambda m, s: m.exp(-s)),
+    "matern32": BaseKernel(lambda m, s: (1 + m.sqrt(3) * s) * m.exp(-m.sqrt(3) * s)),
+    "matern52": BaseKernel(lambda m, s: (1 + m.sqrt(5) * s + 5 * s**2 / 3) * m.exp(-m.sqrt(5) * s)),
+    "equality": BaseKernel(lambda m, s: 1.0 * (s == 0), for_categories=True),
+}
+BASES = tuple(BASE_KERNELS)
+NUMERIC_BASES = tuple(name for name, base in BASE_KERNELS.items() if not base.for_categories)
+
+
+def base_kernel(name: str, t, h, m=np):
+    """k_j at the difference t = x_j - x'_j with bandwidth h, in numpy or mpmath."""
+    base = BASE_KERNELS[name]
+    return base.formula(m, abs(t) if base.for_categories else abs(t) / h)
 
 
 def scaled_bases(X, Z, bandwidth, relevance, base="gaussian") -> np.ndarray:
@@ -51,16 +62,8 @@ def mpmath_kernel(x, z, bandwidth, relevance, weights, base: Sequence[str]) -> m
     """sum_m weights_m e_m(a_1 k_1, ..., a_D k_D) of one pair of rows, in mpmath's precision."""
     s = []
     for xj, zj, h, a, name in zip(x, z, bandwidth, relevance, base, strict=True):
-        r = abs(mpmath.mpf(float(xj)) - mpmath.mpf(float(zj))) / mpmath.mpf(float(h))
-        r3, r5 = mpmath.sqrt(3) * r, mpmath.sqrt(5) * r
-        k = {
-            "gaussian": mpmath.exp(-(r**2) / 2),
-            "laplace": mpmath.exp(-r),
-            "matern32": (1 + r3) * mpmath.exp(-r3),
-            "matern52": (1 + r5 + r5**2 / 3) * mpmath.exp(-r5),
-            "equality": mpmath.mpf(r == 0),
-        }[name]
-        s.append(mpmath.mpf(float(a)) * k)
+        t = mpmath.mpf(float(xj)) - mpmath.mpf(float(zj))
+        s.append(mpmath.mpf(float(a)) * base_kernel(name, t, mpmath.mpf(float(h)), mpmath))
     orders = [mpmath.fsum(map(mpmath.fprod, combinations(s, m))) for m in range(len(weights))]
     return mpmath.fsum(mpmath.mpf(float(w)) * e for w, e in zip(weights, orders, strict=True))
 

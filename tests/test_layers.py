@@ -21,12 +21,13 @@ ARROWS = {
     "memory": set(),
     "textrules": set(),
     "tables": {"files", "textrules"},
-    "kernels": {"_core"},
+    "base_kernels": set(),
+    "kernels": {"_core", "base_kernels"},
     "columns": {"kernels", "archive", "warning"},
     "doubts": {"columns", "kernels", "textrules"},
     "expansion": {"kernels", "archive"},
     "ranges": {"expansion", "kernels", "warning"},
-    "solvers": {"expansion", "rows", "kernels"},
+    "solvers": {"expansion", "rows", "kernels", "base_kernels"},
     "folds": {"solvers", "kernels"},
     "moments": {"kernels"},
     "selection": {"solvers", "moments", "kernels", "archive"},
@@ -51,7 +52,7 @@ ARROWS = {
         *("solvers", "expansion", "kernels"),
     },
     "regressor": {
-        *("blas", "doubts", "ranges"),
+        *("base_kernels", "blas", "doubts", "ranges"),
         *("large", "blockwise", "rows", "sources", "inputs", "storing", "cvplus", "warning"),
         *("planning", "parameters", "learning", "folds", "progress", "moments", "columns", "intervals"),
         *("solvers", "expansion", "kernels", "archive", "memory"),
@@ -66,11 +67,11 @@ ARROWS = {
     "paper": {"blas", "baselines", "files", "regressor", "selection", "solvers", "expansion", "kernels"},
     "cli": {
         *("baselines", "paper", "explain", "regressor", "tables", "archive", "files", "memory", "jsonable", "__init__"),
-        *("moments", "ranges"),
+        *("base_kernels", "moments", "ranges"),
     },
     "explain": {
         *("columns", "expansion", "moments", "kernels", "blas", "memory", "files", "jsonable", "warning", "_version"),
-        "ranges",
+        *("base_kernels", "ranges"),
     },
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from salsa import SalsaRegressor
+from salsa.kernels.base import NUMERIC_BASES
 
 COVERAGE = 0.8
 EXTREMES = [0.0, -0.0, 1.0, 5e-324, 1e-300, -1e-160, 1e8, 1e155, -1e300, 1.7e308, -1.7e308]
@@ -20,7 +21,7 @@ TARGETS = [0.0, -0.0, 1.0, -3.0, 5e-324, 1e-300, 1e-160, 1e8, 1e140, -1e140]
 WEIGHTS = [0.0, 1e-12, 0.1, 0.5, 1.0, 1.0, 1.0, 2.0, 1e6, 1e12]
 INTEGERS = [0, 1, -1, 2**53, 2**53 + 1, -(2**63), 2**63 - 1]
 LEVELS = ["a", "b", "c", "", " ", "NaN", "1"]
-KERNELS = ["auto", "gaussian", "laplace", "matern32", "matern52"]
+KERNELS = ["auto", *NUMERIC_BASES]
 RELEVANCES = {
     "learned": lambda D: st.just("learned"),
     "equal": lambda D: st.just("equal"),

@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from salsa import SalsaRegressor, load
 from salsa._utils.memory import exact_bytes
+from salsa.kernels.base import NUMERIC_BASES
 
 
 def equal(*args, **parameters):
@@ -69,7 +70,7 @@ class TestChoices:
         assert all(len(r.path.alphas) == 2 for r in model.search_.results)
 
     @pytest.mark.parametrize("interactions", ["up_to", "exact"])
-    @pytest.mark.parametrize("kernel", ["gaussian", "laplace", "matern32", "matern52"])
+    @pytest.mark.parametrize("kernel", NUMERIC_BASES)
     def test_is_ridge_with_the_stated_kernel(self, data, interactions, kernel):
         """Predictions equal the bordered linear system with the kernel written out term by term."""
         X, y = data

@@ -10,8 +10,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 
 import numpy as np
 
-BASES = 5
-
 
 def look_at(result) -> None:
     """Branch on every number: memcheck reports uninitialised ones only where they decide something."""
@@ -21,12 +19,12 @@ def look_at(result) -> None:
 
 def every_binding(_core, simd: str, missing: bool) -> None:
     rng = np.random.default_rng(0)
-    n, m, D = 37, 35, 6
+    n, m, D, bases = 37, 35, 6, len(_core.base_kernels())
     X, Z, columns = rng.normal(size=(n, D)), rng.normal(size=(m, D)), None
     if missing:  # of the first feature: the value, and two numbers for where the other row has none
         X, Z = (np.column_stack([A[:, 0], np.full((len(A), 2), 0.5), A[:, 1:]]) for A in (X, Z))
         X[::3, 0], columns = np.nan, np.eye(D, dtype=np.int8)[0]
-    features = np.arange(D, dtype=np.int8) % BASES, rng.uniform(0.5, 2, D), rng.uniform(0.5, 2, D)
+    features = np.arange(D, dtype=np.int8) % bases, rng.uniform(0.5, 2, D), rng.uniform(0.5, 2, D)
     V, G, means = rng.normal(size=(m, 2)), rng.normal(size=(n, m)), rng.random((m, D))
     for d in (1, 2, 3, 4, D):
         last = *features, rng.random(d + 1), 2, simd
@@ -45,7 +43,7 @@ def every_binding(_core, simd: str, missing: bool) -> None:
             look_at(
                 _core.covariances(products, np.ascontiguousarray(means.T), V[:, 0].copy(), np.eye(D + 1)[D], 2, simd)
             )
-    for base in range(BASES):
+    for base in range(bases):
         look_at(_core.embed(rng.normal(size=n), rng.normal(size=m), rng.random(m), base, 0.7, simd))
 
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <random>
 
+#include "bases.hpp"
 #include "block.hpp"
 
 using salsa::Size;
@@ -29,7 +30,7 @@ int main() {
     for (int d = 1; d <= D; ++d) {
         const Numbers weight = random(d + 1);
         std::vector<salsa::Feature> features;
-        for (int j = 0; j < D; ++j) features.push_back({salsa::Base(j % salsa::n_bases), 1.0, 1.0, 100.0, j, false});
+        for (int j = 0; j < D; ++j) features.push_back({j % salsa::portable::Bases::size, 1.0, 1.0, 100.0, j, false});
         const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
         const salsa::Moments moments{D, d, false, weight.data(), nullptr, nullptr, nullptr};
         const auto compare = [&](const char* name, Size size, const std::function<void(double*, int)>& compute) {

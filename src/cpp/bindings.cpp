@@ -15,6 +15,7 @@
 #include <string>
 #include <tuple>
 
+#include "bases.hpp"
 #include "block.hpp"
 #ifdef SALSA_X86
 #include "cpu.hpp"
@@ -30,6 +31,7 @@ using Cube = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cp
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, double>;
+using Bases = salsa::portable::Bases;  // names, codes, rates and limits are the same at every level
 
 void require(bool condition, const std::string& message) {
     if (!condition) throw nb::value_error(message.c_str());
@@ -73,6 +75,8 @@ const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
     throw nb::value_error(("this machine has no SIMD level '" + *simd + "'; see simd_levels()").c_str());
 }
 
+std::vector<std::string> base_kernels() { return {std::begin(Bases::names), std::end(Bases::names)}; }
+
 unsigned long main_thread;  // the only one that Python tells of signals
 
 // Whether a signal's handler, such as that of Ctrl-C, raised: its exception is then set.
@@ -83,18 +87,16 @@ bool signalled() {
 }
 
 salsa::Feature make_feature(int code, double relevance, double bandwidth, int column, bool missing) {
-    require(code >= 0 && code < salsa::n_bases, "base: codes run from 0 to 4");
+    require(code >= 0 && code < Bases::size, "base: codes run from 0 to " + std::to_string(Bases::size - 1));
     require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
             "bandwidth: every value must lie between 1e-150 and 1e150, or be infinite");  // its square must be a double
     require(std::isfinite(relevance), "relevance: every value must be finite");
-    const auto base = static_cast<salsa::Base>(code);
-    const double log2e = 1.44269504088896340736, largest = std::numeric_limits<double>::max();
-    double rate = log2e / bandwidth;
-    if (base == salsa::Base::gaussian) rate = log2e / 2 / (bandwidth * bandwidth);
-    if (base == salsa::Base::matern32) rate = std::sqrt(3.0) * log2e / bandwidth;
-    if (base == salsa::Base::matern52) rate = std::sqrt(5.0) * log2e / bandwidth;
-    const double reach = rate > 0 ? std::min(salsa::log2_floor / rate, largest) : largest;  // finite: 0 times it is 0
-    return {base, relevance, rate, base == salsa::Base::gaussian ? std::sqrt(reach) : reach, column, missing};
+    salsa::Feature feature{code, relevance, 0.0, 0.0, column, missing};
+    Bases::with(code, [&](auto base) {
+        feature.rate = base.rate(bandwidth);
+        feature.limit = base.limit(feature.rate);
+    });
+    return feature;
 }
 
 // The arguments that every function shares, checked once and kept alive for the call.
@@ -275,6 +277,7 @@ NB_MODULE(_core, module) {
         }
     });
     module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
+    module.def("base_kernels", &base_kernels, "Names of the base kernels in the order of their codes.");
     module.def("max_threads", &salsa::max_threads, "Threads of the machine, or what OMP_NUM_THREADS says where OpenMP is compiled in.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
                "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),

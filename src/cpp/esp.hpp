@@ -4,56 +4,12 @@
 // Only sums and products of non-negative numbers: the relative error is a few rounding units, whatever D and d are.
 #pragma once
 
-#include "kernel.hpp"
-#include "simd.hpp"
+#include "bases.hpp"
 
 namespace salsa::SALSA_ISA {
 
 constexpr int packs = 4;  // independent chains per sweep: hides the latency of the arithmetic
-constexpr double ln2 = 0.693147180559945309417232121458176568;
 static_assert(panel_width % (packs * Pack::width) == 0, "a panel is a whole number of tiles");
-
-// k_j(t), t = x_j - z_j
-template <Base base>
-inline Pack base_value(const Feature& f, Pack t) {
-    if constexpr (base == Base::equality) return equal(t, Pack(0.0));
-    const Pack a = min_abs(t, Pack(f.limit));
-    const Pack rate(f.rate);
-    if constexpr (base == Base::gaussian) return exp2_neg(a * rate, a);
-    const Pack decay = exp2_neg(a, rate);
-    if constexpr (base == Base::laplace) return decay;
-    const Pack r = a * Pack(f.rate * ln2);
-    if constexpr (base == Base::matern32) return fma(r, decay, decay);                              // (1 + r) e^-r
-    return fma(fma(r, Pack(1.0 / 3.0), Pack(1.0)) * r, decay, decay);                               // (1 + r + r^2/3) e^-r
-}
-
-// d k_j / d log h_j, given k = k_j(t)
-template <Base base>
-inline Pack base_slope(const Feature& f, Pack t, Pack k) {
-    if constexpr (base == Base::equality) return Pack(0.0);
-    const Pack a = min_abs(t, Pack(f.limit));
-    const Pack r = a * Pack(f.rate * ln2);
-    if constexpr (base == Base::gaussian) return Pack(2.0) * r * a * k;                              // (t/h)^2 k
-    if constexpr (base == Base::laplace) return r * k;
-    const Pack decay = exp2_neg(a, Pack(f.rate));
-    if constexpr (base == Base::matern32) return r * r * decay;                                      // r^2 e^-r
-    return r * r * fma(r, Pack(1.0 / 3.0), Pack(1.0 / 3.0)) * decay;                                 // r^2 (1 + r)/3 e^-r
-}
-
-template <Base b>
-struct BaseTag { static constexpr Base value = b; };
-
-// f(tag) with the run-time base as a compile-time tag: one predictable branch per feature and tile.
-template <class F>
-inline void with_base(Base base, F f) {
-    switch (base) {
-        case Base::gaussian: return f(BaseTag<Base::gaussian>{});
-        case Base::laplace: return f(BaseTag<Base::laplace>{});
-        case Base::matern32: return f(BaseTag<Base::matern32>{});
-        case Base::matern52: return f(BaseTag<Base::matern52>{});
-        case Base::equality: return f(BaseTag<Base::equality>{});
-    }
-}
 
 // s (packs,): a_j k_j(x_j, z_j) for the points of the tile; `missing`: whether any feature has missing values
 template <bool missing>
@@ -64,9 +20,9 @@ inline void scaled_base(const Feature& f, const double* x, const double* panel, 
             for (int p = 0; p < packs; ++p) s[p] = Pack(f.relevance) * Pack::load(z + panel_width + p * Pack::width);
             return;
         }
-    with_base(f.base, [&](auto tag) {
+    Bases::with(f.base, [&](auto base) {
         for (int p = 0; p < packs; ++p)
-            s[p] = Pack(f.relevance) * base_value<decltype(tag)::value>(f, Pack(at[0]) - Pack::load(z + p * Pack::width));
+            s[p] = Pack(f.relevance) * base.value(f, Pack(at[0]) - Pack::load(z + p * Pack::width));
     });
     if constexpr (missing)
         if (f.missing)
@@ -83,9 +39,9 @@ inline void base_and_slope(const Feature& f, const double* x, const double* pane
             return;
         }
     const Pack there = Pack::load(z), t = Pack(at[0]) - there;
-    with_base(f.base, [&](auto tag) {
-        value = base_value<decltype(tag)::value>(f, t);
-        slope = base_slope<decltype(tag)::value>(f, t, value);
+    Bases::with(f.base, [&](auto base) {
+        value = base.value(f, t);
+        slope = base.slope(f, t, value);
     });
     if constexpr (missing)
         if (f.missing) value = where_nan(there, Pack(at[1]), value), slope = where_nan(there, Pack(at[2]), slope);
@@ -268,12 +224,12 @@ inline void adjoint(const Kernel& kernel, const double* x, const double* panel, 
 inline void embed(const Feature& f, const double* x, Size n, const double* z, const double* w, Size m, double* out) {
     for (Size i = 0; i < n; ++i) {
         Pack mean(0.0), slope(0.0);
-        with_base(f.base, [&](auto tag) {
+        Bases::with(f.base, [&](auto base) {
             for (Size c = 0; c < m; c += Pack::width) {
                 const Pack t = Pack(x[i]) - Pack::load(z + c), weight = Pack::load(w + c);
-                const Pack k = base_value<decltype(tag)::value>(f, t);
+                const Pack k = base.value(f, t);
                 mean = fma(weight, k, mean);
-                slope = fma(weight, base_slope<decltype(tag)::value>(f, t, k), slope);
+                slope = fma(weight, base.slope(f, t, k), slope);
             }
         });
         double lanes[2][Pack::width];

@@ -16,17 +16,13 @@ namespace salsa {
 
 using Size = std::ptrdiff_t;
 
-enum class Base : signed char { gaussian, laplace, matern32, matern52, equality };
-constexpr int n_bases = 5;
-
 constexpr int panel_width = 32;
-constexpr double log2_floor = 1000.0;  // base kernels end at 2^-1000, so that exponents never leave the range of a double
 
 struct Feature {
-    Base base;
+    int base;          // its place in the list of bases.hpp, where rate and limit are explained
     double relevance;  // a_j
-    double rate;       // base kernel = polynomial times 2^-(rate |t|^p), t = x_j - z_j; p = 2 for Gaussian, else 1
-    double limit;      // |t| beyond which the base kernel rests at 2^-log2_floor
+    double rate;       // of the base kernel of bandwidth h_j
+    double limit;      // |t| beyond which the base kernel stays as it is
     int column;        // where its values stand
     bool missing;      // whether there are missing ones, and three columns
 };

@@ -13,7 +13,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.threads import parse_threads
 from salsa.data.splits import parse_cv
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
 
 ALPHA_LIMIT = 1e100  # far beyond where nothing but the mean is left
@@ -64,8 +64,7 @@ class Options:
 def parse_options(params: Mapping[str, Any]) -> Options:
     """Parse the parameters of an estimator; ValueError says which value is wrong and what would be right."""
     one_of("interactions", params["interactions"], ("up_to", "exact"))
-    names = [name for name in BASE_KERNELS if name != "equality"]
-    one_of("kernel", params["kernel"], ["auto", *names])
+    one_of("kernel", params["kernel"], ("auto", *NUMERIC_BASES))
     one_of("solver", params["solver"], ("auto", *SOLVERS))
     relevance = _relevance(params["relevance"])
     factor, bandwidth = _bandwidth(params["bandwidth"])

@@ -46,9 +46,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d with equal weight, or only d (the paper).
-    kernel : {"auto", "gaussian", "laplace", "matern32", "matern52"}, default="auto"
-        Base kernel of single features. "auto" is Gaussian (the paper) where relevances are not learned; learned kernels
-        are Matern 5/2, or one of the others where that predicts better. Insist on "matern52" for smooth curves.
+    kernel : "auto" or the name of a base kernel, default="auto"
+        Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
+        is Gaussian (the paper) where relevances are not learned; learned kernels are Matern 5/2, or one of the others
+        where that predicts better. Insist on "matern52" for smooth curves.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.

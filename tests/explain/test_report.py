@@ -22,6 +22,7 @@ from salsa.explain.report.effect_section import _is_unsure, _order_groups, _toge
 from salsa.explain.report.phrases import adding_up
 from salsa.explain.report.quality_section import Given, evidence_of, given_rows
 from salsa.explain.report.write import write_report
+from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
 from salsa.selection.results import Contender
 
@@ -575,10 +576,7 @@ def overflow(page):
 
 
 KERNELS = [
-    ("gaussian", 1, "up_to"),
-    ("laplace", 2, "up_to"),
-    ("matern32", 3, "up_to"),
-    ("matern52", 4, "up_to"),
+    *((base, 1 + place % 4, "up_to") for place, base in enumerate(NUMERIC_BASES)),
     ("matern52", 2, "exact"),
     ("gaussian", 5, "exact"),
 ]

@@ -6,15 +6,17 @@ from dataclasses import FrozenInstanceError, replace
 from fractions import Fraction
 from math import comb
 
+import mpmath
 import naive
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from salsa import _core
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 from salsa.kernels.symmetric import elementary_symmetric
 
 FLOOR = 1e-290  # base kernels end near 1e-301 instead of zero
@@ -251,8 +253,19 @@ def test_gradient_may_leave_out_what_is_zero(data):
 # --- ordinary cases -----------------------------------------------------------------------------------
 
 
-def test_the_table_of_base_kernels_is_the_naive_one():
-    assert tuple(BASE_KERNELS) == naive.BASES
+def test_the_table_of_base_kernels_is_that_of_the_core_and_of_the_naive_twins():
+    assert list(BASE_KERNELS) == _core.base_kernels() == list(naive.BASES)
+    assert NUMERIC_BASES == naive.NUMERIC_BASES
+
+
+@pytest.mark.parametrize("base", NUMERIC_BASES)
+def test_curves_are_as_smooth_as_the_table_says(base):
+    """A process has s derivatives if its kernel has 2s at 0: the first odd derivative there that is not 0 is 2s + 1."""
+    with mpmath.workdps(60):
+        odd = [1, 3, 5, 7, 9]
+        found = [mpmath.diff(lambda t: naive.base_kernel(base, t, 1, mpmath), 0, n, direction=1) for n in odd]
+        kinks = [n for n, derivative in zip(odd, found, strict=True) if abs(derivative) > 1e-6]
+    assert BASE_KERNELS[base].smoothness == ((kinks[0] - 1) / 2 if kinks else np.inf)
 
 
 @pytest.mark.parametrize("base", naive.BASES)

@@ -29,7 +29,7 @@ def codes(base) -> np.ndarray:
 
 
 def cycled(D: int) -> list[str]:
-    """Base kernels for D features: all five in turn."""
+    """Base kernels for D features: all of them in turn."""
     return [BASES[j % len(BASES)] for j in range(D)]
 
 
@@ -63,6 +63,10 @@ def test_levels_are_those_of_the_processor():
     flags = set(re.search(r"^flags\s*: (.*)$", CPUINFO.read_text(encoding="ascii"), re.MULTILINE)[1].split())
     needs = {"avx512": {"avx512f", "avx512dq", "fma"}, "avx2": {"avx2", "fma"}, "portable": set()}
     assert [level for level, need in needs.items() if need <= flags] == LEVELS
+
+
+def test_base_kernels_are_the_naive_ones():
+    assert _core.base_kernels() == list(BASES)
 
 
 # --- values -------------------------------------------------------------------------------------------
@@ -203,7 +207,8 @@ def test_rounding_errors_stay_below_1e_14(D, scale, simd):
     """The scaled base kernels come from the core itself, so that only the recursion is judged."""
     rng = np.random.default_rng(D)
     X, Z = rng.normal(size=(2, D)), rng.normal(size=(2, D))
-    base = codes(BASES[j % 4] for j in range(D))  # the fifth, equality, knows only 0 and 1
+    numeric = naive.NUMERIC_BASES  # those of categories know only 0 and 1
+    base = codes(numeric[j % len(numeric)] for j in range(D))
     bandwidth, relevance = np.full(D, scale), rng.uniform(0.3, 1.5, D)
     single = [np.ascontiguousarray(A[:, [j]]) for j in range(D) for A in (X, Z)]
     s = np.array(
@@ -421,7 +426,7 @@ def test_huge_distances_vanish_without_nan(bandwidth, base, simd):
     K = _core.block(X, None, *arguments, 1, simd)
     same = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 1]]) == 1
     np.testing.assert_array_equal(K[same], 0.5 * 3 + 1.0 * 3 + 2.0)
-    assert np.all((K[~same] >= 0) & (K[~same] <= FLOOR))
+    assert np.all((K[~same] >= 0) & (K[~same] <= naive.BASE_KERNELS[base].far))
     for part in _core.gradient(X, None, np.ones((4, 4)), *arguments, 1, simd):
         assert np.isfinite(part).all()
 
@@ -430,11 +435,11 @@ def test_huge_distances_vanish_without_nan(bandwidth, base, simd):
 @every_base
 @pytest.mark.parametrize("far", [1.0, 1e200, 1.7e308])
 def test_infinite_bandwidth_makes_base_kernels_one(far, base, simd):
-    """Also where the difference of two finite numbers overflows; the equality kernel has no bandwidth."""
+    """Also where the difference of two finite numbers overflows; base kernels of categories have no bandwidth."""
     X = np.array([[far], [-far], [0.0]])
     arguments = codes([base]), np.array([np.inf]), np.ones(1), one_hot(1)
     K = _core.block(X, None, *arguments, 1, simd)
-    np.testing.assert_array_equal(K, np.eye(3) if base == "equality" else np.ones((3, 3)))
+    np.testing.assert_array_equal(K, np.eye(3) if naive.BASE_KERNELS[base].for_categories else np.ones((3, 3)))
     relevance, log_bandwidth, _ = _core.gradient(X, None, np.ones((3, 3)), *arguments, 1, simd)
     assert relevance == K.sum()
     assert log_bandwidth == 0
@@ -544,7 +549,7 @@ WRONG_VALUES = {
     "Z with another D": {"Z": np.ones((4, 2))},
     "base too short": {"base": np.zeros(2, dtype=np.int8)},
     "base too long": {"base": np.zeros(4, dtype=np.int8)},
-    "base code too high": {"base": np.array([0, 5, 0], dtype=np.int8)},
+    "base code too high": {"base": np.array([0, len(BASES), 0], dtype=np.int8)},
     "base code negative": {"base": np.array([0, -1, 0], dtype=np.int8)},
     "bandwidth too short": {"bandwidth": np.ones(2)},
     "bandwidth too long": {"bandwidth": np.ones(4)},

@@ -22,7 +22,7 @@ def with_holes(X, share, seed=0):
 
 def kernel_with_holes(base="gaussian", n=13, D=4, share=0.4):
     rng = np.random.default_rng(1)
-    X = np.round(rng.normal(size=(n, D)), 1 if base != "equality" else 0)
+    X = np.round(rng.normal(size=(n, D)), 0 if naive.BASE_KERNELS[base].for_categories else 1)
     X = with_holes(X, share)
     distributions = tuple(distribution_of(X[:, j], rng.uniform(1, 2, n), None) for j in range(D))
     bandwidth, relevance = rng.uniform(0.5, 2, D), rng.uniform(0.5, 2, D)
@@ -64,8 +64,9 @@ class TestKernel:
         arguments = kernel._arguments(kernel.order_weights * kernel.normaliser)
         np.testing.assert_allclose(_core.block(rows, None, *arguments, 1, simd, missing), kernel(X, X), rtol=1e-13)
         x = np.linspace(-2, 2, 9)
-        mean = _core.embed(x, *kernel.distributions[0], 3, 0.7, simd)
-        np.testing.assert_allclose(mean, _core.embed(x, *kernel.distributions[0], 3, 0.7), rtol=1e-13)
+        for base in range(len(BASE_KERNELS)):
+            mean = _core.embed(x, *kernel.distributions[0], base, 0.7, simd)
+            np.testing.assert_allclose(mean, _core.embed(x, *kernel.distributions[0], base, 0.7), rtol=1e-13)
 
     @pytest.mark.parametrize("base", BASE_KERNELS)
     def test_positive_definite(self, base):

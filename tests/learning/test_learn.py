@@ -20,7 +20,7 @@ def problem_of(X, Y, base="gaussian", weight=None, **others):
 def small_problem(base="gaussian", q=2, weighted=True, D=4):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(25, D))
-    if base == "equality":
+    if naive.BASE_KERNELS[base].for_categories:
         X = np.round(X)
     weight = rng.integers(1, 4, 25).astype(float) if weighted else None
     return problem_of(X, rng.normal(size=(25, q)), base, weight)

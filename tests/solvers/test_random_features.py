@@ -30,7 +30,7 @@ def table(base, holes=0.0, n=9, seed=0):
     """Rows (n, 6), codes where the base kernel asks for them, this share of them missing, and the distributions."""
     rng = np.random.default_rng(seed)
     names = (base,) * 6 if isinstance(base, str) else base
-    columns = [rng.integers(0, 4, n) if name == "equality" else rng.normal(size=n) for name in names]
+    columns = [rng.integers(0, 4, n) if BASE_KERNELS[name].for_categories else rng.normal(size=n) for name in names]
     X = np.where(rng.random((n, 6)) < holes, np.nan, np.column_stack(columns))
     return X, tuple(distribution_of(x, rng.uniform(1, 2, n), None) for x in X.T)
 

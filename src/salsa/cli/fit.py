@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from salsa.cli.arguments import AsJson, Category, Data, Drop
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.large import is_large, large_table
 from salsa.cli.report import write_html
 from salsa.cli.show import Listener, print_fields, print_table, progress, show
 from salsa.cli.training_file import Roles, Training, whole_table
+from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
+CURVES = sorted(NUMERIC_BASES, key=lambda name: BASE_KERNELS[name].smoothness, reverse=True)
 
 
 def fit(
@@ -61,8 +62,8 @@ def fit(
         str,
         typer.Option(
             metavar="NAME",
-            autocompletion=complete_words("auto", "gaussian", "matern52", "matern32", "laplace"),
-            help="Kind of curves: auto, gaussian, matern52, matern32 or laplace (roughest).",
+            autocompletion=complete_words("auto", *CURVES),
+            help=f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
         ),
     ] = "auto",
     bandwidth: Annotated[

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
-from salsa._utils.arrays import Floats
-from salsa.kernels.additive import AdditiveKernel, KernelGradient
-from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
-from salsa.kernels.base import BASE_KERNELS
-from salsa.kernels.marginals import Distribution
+if TYPE_CHECKING:
+    from salsa._utils.arrays import Floats
+    from salsa.kernels.additive import AdditiveKernel
 
-__all__ = ["BASE_KERNELS", "AdditiveKernel", "Distribution", "Kernel", "KernelGradient", "rule_of_thumb_bandwidth"]
+_HOMES = {"AdditiveKernel": "additive", "BASE_KERNELS": "base", "rule_of_thumb_bandwidth": "bandwidths"}
 
 
 class Kernel(Protocol):
@@ -42,3 +41,10 @@ class Kernel(Protocol):
 
     def diagonal(self, X: Any) -> Floats:
         """Return k(x_i, x_i) (n,)."""
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: the command line reads the table of base kernels, and its help must be quick."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'salsa.kernels' has no attribute {name!r}")
+    return getattr(import_module(f"salsa.kernels.{_HOMES[name]}"), name)

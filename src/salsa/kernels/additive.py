@@ -12,9 +12,11 @@ from sklearn.utils import check_array
 from salsa import _core
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.threads import thread_count
-from salsa.kernels.base import base_codes
+from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.symmetric import binomials, elementary_symmetric
+
+_CODES = {name: code for code, name in enumerate(_core.base_kernels())}
 
 
 class KernelGradient(NamedTuple):
@@ -78,7 +80,7 @@ class AdditiveKernel:
         if self.distributions is not None and len(self.distributions) != D:
             raise ValueError(f"{len(self.distributions)} distributions for {D} features")
         object.__setattr__(self, "normaliser", 1.0 / binomials(D, d))
-        object.__setattr__(self, "_codes", base_codes(self.base, D))
+        object.__setattr__(self, "_codes", _base_codes(self.base, D))
         object.__setattr__(self, "_diagonal_value", self._find_diagonal())
         if not (np.isfinite(self._diagonal_value) and self.normaliser.all()):
             raise ValueError(
@@ -106,7 +108,7 @@ class AdditiveKernel:
     @property
     def numeric_base(self) -> str:
         """The base kernel of the first feature that is no category; "equality" if all features are categories."""
-        return next((base for base in self.bases if base != "equality"), "equality")
+        return next((base for base in self.bases if not BASE_KERNELS[base].for_categories), "equality")
 
     @property
     def order(self) -> int:
@@ -246,3 +248,13 @@ def _frozen_vector(values: ArrayLike, name: str) -> Floats:
         raise ValueError(f"{name} must be one-dimensional, not of shape {vector.shape}")
     vector.flags.writeable = False
     return vector
+
+
+def _base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
+    """Return the compiled core's numbers of the base kernels (D,)."""
+    names = [base] * D if isinstance(base, str) else list(base)
+    if len(names) != D:
+        raise ValueError(f"base has {len(names)} names for {D} features")
+    if unknown := sorted(set(names) - set(_CODES)):
+        raise ValueError(f"unknown base kernel {unknown[0]!r}; choose from {', '.join(_CODES)}")
+    return np.array([_CODES[name] for name in names], dtype=np.int8)

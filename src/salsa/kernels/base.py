@@ -1,27 +1,82 @@
-"""Base kernels of single features."""
+"""The table of base kernels k(t) of single features, t = x_j - x'_j, of bandwidth h.
+
+The compiled core computes the values (src/cpp/bases.hpp). A row has everything else that depends on the base kernel:
+what random features, the report and its page, and the command line need. docs/howto/base_kernel.md adds a kernel.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # the command line reads this table, and its help must be quick
+    import numpy as np
+    from numpy.random import RandomState
+    from numpy.typing import NDArray
 
-#: Base kernels k_j(t), t = x_j - x'_j, and the bandwidth h_j. The order is the compiled core's numbering.
-BASE_KERNELS: dict[str, str] = {
-    "gaussian": "exp(-t^2 / (2 h^2))",
-    "laplace": "exp(-|t| / h)",
-    "matern32": "(1 + r) exp(-r), r = sqrt(3) |t| / h",
-    "matern52": "(1 + r + r^2/3) exp(-r), r = sqrt(5) |t| / h",
-    "equality": "1 if t = 0 else 0 (categories; no bandwidth)",
+    Frequencies = Callable[[RandomState, int], NDArray[np.float64]]
+
+
+class BaseKernel(NamedTuple):
+    """What Python knows of a base kernel."""
+
+    name: str  # as in C++
+    title: str  # what the report calls it
+    formula: str  # in t and h
+    page: str  # the formula as a function of JavaScript, for the report's page
+    smoothness: float = 0  # how often the curves can be differentiated
+    frequencies: Frequencies | None = None  # draws so many from the spectral density for h = 1; None: for categories
+
+    @property
+    def for_categories(self) -> bool:
+        return self.frequencies is None
+
+
+#: By name, in the order of the compiled core's codes
+BASE_KERNELS = {
+    row.name: row
+    for row in (
+        BaseKernel(
+            name="gaussian",
+            title="Gaussian",
+            formula="exp(-t^2 / (2 h^2))",
+            page="(t, h) => Math.exp(-0.5 * (t / h) * (t / h))",
+            smoothness=inf,
+            frequencies=lambda random_state, count: random_state.standard_normal(count),
+        ),
+        BaseKernel(
+            name="laplace",
+            title="Laplace",
+            formula="exp(-|t| / h)",
+            page="(t, h) => Math.exp(-Math.abs(t) / h)",
+            smoothness=0,
+            frequencies=lambda random_state, count: random_state.standard_t(1, count),
+        ),
+        BaseKernel(
+            name="matern32",
+            title="Matérn 3/2",
+            formula="(1 + r) exp(-r), r = sqrt(3) |t| / h",
+            page="(t, h) => decayed((Math.sqrt(3) * Math.abs(t)) / h, (r) => 1 + r)",
+            smoothness=1,
+            frequencies=lambda random_state, count: random_state.standard_t(3, count),
+        ),
+        BaseKernel(
+            name="matern52",
+            title="Matérn 5/2",
+            formula="(1 + r + r^2/3) exp(-r), r = sqrt(5) |t| / h",
+            page="(t, h) => decayed((Math.sqrt(5) * Math.abs(t)) / h, (r) => 1 + r + (r * r) / 3)",
+            smoothness=2,
+            frequencies=lambda random_state, count: random_state.standard_t(5, count),
+        ),
+        BaseKernel(
+            name="equality",
+            title="equality for categories",
+            formula="1 if t = 0 else 0 (categories; no bandwidth)",
+            page="(t) => (t === 0 ? 1 : 0)",
+        ),
+    )
 }
-CODES = {name: code for code, name in enumerate(BASE_KERNELS)}
 
-
-def base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
-    names = [base] * D if isinstance(base, str) else list(base)
-    if len(names) != D:
-        raise ValueError(f"base has {len(names)} names for {D} features")
-    if unknown := sorted(set(names) - set(CODES)):
-        raise ValueError(f"unknown base kernel {unknown[0]!r}; choose from {', '.join(CODES)}")
-    return np.array([CODES[name] for name in names], dtype=np.int8)
+#: Names of the base kernels for numbers
+NUMERIC_BASES = tuple(name for name, row in BASE_KERNELS.items() if not row.for_categories)

@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import power_of_two
-from salsa.kernels import AdditiveKernel, Distribution, Kernel
+from salsa.kernels import Kernel
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.marginals import Distribution
 
 
 class Structure(NamedTuple):

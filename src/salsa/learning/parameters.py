@@ -13,7 +13,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import weights_or_ones
-from salsa.kernels import AdditiveKernel
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread
 from salsa.learning import LearnedKernel, Problem, Structure
 

@@ -20,7 +20,8 @@ from salsa.data.columns import Columns
 from salsa.data.targets import WEIGHT_LIMITS
 from salsa.expansion import KernelExpansion
 from salsa.fitted import Fitted, assign
-from salsa.kernels import AdditiveKernel, Distribution
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.marginals import Distribution
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, read_archive, write_archive
 from salsa.selection.results import Contender, OrderResult, OrderSearch

@@ -9,7 +9,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa.data.splits import Fold
-from salsa.kernels import AdditiveKernel
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem
 from salsa.losses import Loss

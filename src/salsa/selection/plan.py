@@ -9,8 +9,8 @@ import numpy as np
 
 from salsa._utils.weighted import weights_or_ones
 from salsa.data.splits import Fold, Splits, inner_folds
-from salsa.kernels import AdditiveKernel, rule_of_thumb_bandwidth
-from salsa.kernels.bandwidths import observed_spread
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.bandwidths import observed_spread, rule_of_thumb_bandwidth
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem, Structure
 from salsa.losses import Loss

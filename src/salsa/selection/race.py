@@ -19,7 +19,7 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error, weights_or_ones
 from salsa.data.splits import Splits
-from salsa.kernels import AdditiveKernel
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.symmetric import elementary_symmetric, largest_order
 from salsa.learning import LearnedKernel, Problem, Structure
 from salsa.learning.learn import learn_kernel, leave_one_out_losses, prune_kernel

@@ -14,7 +14,7 @@ from numpy.random import RandomState
 from salsa._utils.arrays import Floats
 from salsa.data.rows import FoldOf, Observations, Rows
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel
+from salsa.kernels.additive import AdditiveKernel
 from salsa.losses import Loss
 from salsa.solvers.alpha import AlphaPath
 from salsa.uncertainty import Uncertainty

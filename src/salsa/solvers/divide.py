@@ -20,7 +20,7 @@ from salsa._utils.threads import thread_count
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.rows import Observations, mapped
 from salsa.expansion import KernelExpansion
-from salsa.kernels import AdditiveKernel
+from salsa.kernels.additive import AdditiveKernel
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_GRID, mean_diagonal, try_alphas
 from salsa.solvers.factor import exact_factor

@@ -24,6 +24,7 @@ from scipy.linalg.blas import dgemm
 from salsa._utils.arrays import Floats
 from salsa._utils.threads import thread_count
 from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.base import BASE_KERNELS
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, on_anchors
@@ -32,7 +33,6 @@ Subsets = NDArray[np.bool_]  # (D, R): whether feature j is in the subset of ran
 
 BLOCK = 2**20  # values of phi that are computed at a time
 COST = 10  # of one of them, in base kernels
-DEGREES = {"laplace": 1, "matern32": 3, "matern52": 5}  # of freedom: omega h is Student's t; of a Gaussian it is normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class RandomFeatures:
 
     @property
     def _categories(self) -> list[int]:
-        return [c for c, j in enumerate(self.columns) if self.kernel.bases[j] == "equality"]
+        return [c for c, j in enumerate(self.columns) if BASE_KERNELS[self.kernel.bases[j]].for_categories]
 
     def _checked(self, X: Any) -> Floats:
         """The columns in use (m, C); ValueError where there is no phi."""
@@ -130,10 +130,10 @@ def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState)
     inside = subsets[columns]
     frequency, key = np.zeros(inside.shape), np.zeros(inside.shape, dtype=np.uint64)
     for c, j in enumerate(columns.tolist()):
-        if kernel.bases[j] == "equality":
+        if (frequencies := BASE_KERNELS[kernel.bases[j]].frequencies) is None:
             key[c] = random_state.randint(0, 2**64, count, dtype=np.uint64) * inside[c]
         else:
-            frequency[c] = _frequencies(kernel.bases[j], count, random_state) / kernel.bandwidth[j] * inside[c]
+            frequency[c] = frequencies(random_state, count) / kernel.bandwidth[j] * inside[c]
     eps = random_state.choice([-1.0, 1.0], inside.shape)
     return RandomFeatures(
         kernel, total, columns, inside, frequency, key, eps, random_state.uniform(0, 2 * np.pi, count)
@@ -180,11 +180,6 @@ def inclusion(log_a: Floats, log_e: Floats) -> Floats:
     possible = np.isfinite(log_e[1:, 1:])
     ratio = log_a[:, None] + log_e[:-1, :-1] - np.where(possible, log_e[1:, 1:], 0.0)
     return np.pad(np.exp(np.where(possible, ratio, -np.inf)), ((0, 0), (1, 0)))
-
-
-def _frequencies(base: str, count: int, random_state: RandomState) -> Floats:
-    """omega of the base kernel of bandwidth 1 (count,)."""
-    return random_state.standard_normal(count) if base == "gaussian" else random_state.standard_t(DEGREES[base], count)
 
 
 def _signs(codes: Floats, key: NDArray[np.uint64]) -> Floats:

@@ -7,8 +7,7 @@ from typing import Any
 from salsa.explain.report.phrases import count, percent
 from salsa.explain.report.quality_section import Evidence, Given
 from salsa.explain.subject import Subject
-
-KERNELS = {"gaussian": "Gaussian", "laplace": "Laplace", "matern32": "Matérn 3/2", "matern52": "Matérn 5/2"}
+from salsa.kernels.base import BASE_KERNELS
 
 
 def fitted_section(
@@ -59,9 +58,9 @@ def _features_words(subject: Subject, used: list[int]) -> str:
 
 
 def _kernel_words(subject: Subject, used: list[int]) -> str:
-    bases = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
-    smooth = [KERNELS.get(base, base) for base in bases if base != "equality"]
-    return ", ".join([*smooth, *(["equality for categories"] if "equality" in bases else []), _order_words(subject)])
+    names = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
+    bases = sorted((BASE_KERNELS[name] for name in names), key=lambda base: base.for_categories)
+    return ", ".join([*(base.title for base in bases), _order_words(subject)])
 
 
 def _order_words(subject: Subject) -> str:

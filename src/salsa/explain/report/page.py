@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from salsa._utils.atomic import replacing
+from salsa.kernels.base import BASE_KERNELS
 
-PAGE = Path(__file__).parents[1] / "page"
+PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
     *("base", "axes", "explore", "charts", "effects", "surface", "matrix"),
     *("model", "waterfall", "whatif", "table", "panel", "sections", "main"),
@@ -21,12 +22,17 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 
 def render(payload: dict[str, Any]) -> str:
     """Return the page that shows this payload. The page loads nothing, and only its own script may run."""
-    body = "\n".join(_read(f"{name}.js") for name in SCRIPTS)
+    body = "\n".join([_base_kernels(), *(_read(f"{name}.js") for name in SCRIPTS)])
     script = f'\n"use strict";\n(() => {{\n{body}}})();\n'
     digest = b64encode(hashlib.sha256(script.encode()).digest()).decode()
     data = json.dumps(payload, allow_nan=False, ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
     page = _read("index.html").replace("{{hash}}", digest).replace("{{style}}", _read("style.css"))
     return page.replace("{{script}}", script).replace("{{payload}}", data)  # data last: it may contain {{script}}
+
+
+def _base_kernels() -> str:
+    rows = "".join(f"  {name}: {row.page},\n" for name, row in BASE_KERNELS.items())
+    return f"const BASES = {{\n{rows}}};\n"
 
 
 def _read(name: str) -> str:

@@ -5,13 +5,7 @@
 //
 // b_j(i) is the mean of s_j(i) over the background. The integrand is a polynomial: Gauss-Legendre is exact.
 
-const BASES = {
-  gaussian: (t, h) => Math.exp(-0.5 * (t / h) * (t / h)),
-  laplace: (t, h) => Math.exp(-Math.abs(t) / h),
-  matern32: (t, h) => decayed((Math.sqrt(3) * Math.abs(t)) / h, (r) => 1 + r),
-  matern52: (t, h) => decayed((Math.sqrt(5) * Math.abs(t)) / h, (r) => 1 + r + (r * r) / 3),
-  equality: (t) => (t === 0 ? 1 : 0),
-};
+// BASES, the base kernels by name, is written by page.py from the table in kernels/base.py, which uses `decayed`.
 
 function decayed(r, polynomial) {
   return r < 800 ? polynomial(r) * Math.exp(-r) : 0; // infinity times zero is NaN

@@ -1,0 +1,103 @@
+// Base kernels k(t) of single features, t = x_j - z_j: one struct each, and the list of all at the end of this file. Codes,
+// names and dispatch follow from the list; docs/howto/base_kernel.md adds a kernel.
+//
+// A struct holds
+//     name                what Python calls it
+//     rate(h)             the number that the sweeps need of the bandwidth h; 0 for an infinite one, which must make k = 1
+//     limit(rate)         the distance |t| beyond which k stays as it is there, so that nothing overflows
+//     value(f, t)         k(t) of a pack of differences
+//     slope(f, t, k)      dk / dlog h, given k = k(t)
+// with f.rate and f.limit as computed by the first two. k(0) = 1, k >= 0, and k depends on t / h alone.
+#pragma once
+
+#include "kernel.hpp"
+#include "simd.hpp"
+
+namespace salsa::SALSA_ISA {
+
+constexpr double ln2 = 0.693147180559945309417232121458176568, log2e = 1.44269504088896340736;
+constexpr double root3 = 1.73205080756887729353, root5 = 2.23606797749978969641;
+constexpr double log2_floor = 1000.0;  // base kernels end at 2^-1000, so that exponents never leave the range of a double
+constexpr double largest = 0x1.fffffffffffffp+1023;
+
+// Where 2^-(rate a) reaches the floor; finite, because 0 times it must be 0
+inline double reach(double rate) { return rate > 0 ? log2_floor / rate : largest; }
+
+inline Pack distance(const Feature& f, Pack t) { return min_abs(t, Pack(f.limit)); }
+inline Pack exponent(const Feature& f, Pack a) { return a * Pack(f.rate * ln2); }  // r, where k is a polynomial in r times e^-r
+
+struct Gaussian {  // exp(-t^2 / (2 h^2))
+    static constexpr const char* name = "gaussian";
+    static double rate(double h) { return log2e / 2 / (h * h); }
+    static double limit(double rate) { return __builtin_sqrt(reach(rate)); }
+    static Pack value(const Feature& f, Pack t) {
+        const Pack a = distance(f, t);
+        return exp2_neg(a * Pack(f.rate), a);
+    }
+    static Pack slope(const Feature& f, Pack t, Pack k) {  // (t / h)^2 k
+        const Pack a = distance(f, t);
+        return Pack(2.0) * exponent(f, a) * a * k;
+    }
+};
+
+struct Laplace {  // e^-r, r = |t| / h
+    static constexpr const char* name = "laplace";
+    static double rate(double h) { return log2e / h; }
+    static double limit(double rate) { return reach(rate); }
+    static Pack value(const Feature& f, Pack t) { return exp2_neg(distance(f, t), Pack(f.rate)); }
+    static Pack slope(const Feature& f, Pack t, Pack k) { return exponent(f, distance(f, t)) * k; }  // r e^-r
+};
+
+struct Matern32 {  // (1 + r) e^-r, r = sqrt(3) |t| / h
+    static constexpr const char* name = "matern32";
+    static double rate(double h) { return root3 * log2e / h; }
+    static double limit(double rate) { return reach(rate); }
+    static Pack value(const Feature& f, Pack t) {
+        const Pack a = distance(f, t), decay = exp2_neg(a, Pack(f.rate));
+        return fma(exponent(f, a), decay, decay);
+    }
+    static Pack slope(const Feature& f, Pack t, Pack) {  // r^2 e^-r
+        const Pack a = distance(f, t), r = exponent(f, a);
+        return r * r * exp2_neg(a, Pack(f.rate));
+    }
+};
+
+struct Matern52 {  // (1 + r + r^2/3) e^-r, r = sqrt(5) |t| / h
+    static constexpr const char* name = "matern52";
+    static double rate(double h) { return root5 * log2e / h; }
+    static double limit(double rate) { return reach(rate); }
+    static Pack value(const Feature& f, Pack t) {
+        const Pack a = distance(f, t), decay = exp2_neg(a, Pack(f.rate)), r = exponent(f, a);
+        return fma(fma(r, Pack(1.0 / 3.0), Pack(1.0)) * r, decay, decay);
+    }
+    static Pack slope(const Feature& f, Pack t, Pack) {  // r^2 (1 + r)/3 e^-r
+        const Pack a = distance(f, t), r = exponent(f, a);
+        return r * r * fma(r, Pack(1.0 / 3.0), Pack(1.0 / 3.0)) * exp2_neg(a, Pack(f.rate));
+    }
+};
+
+struct Equality {  // 1 if t = 0, else 0: categories have no bandwidth
+    static constexpr const char* name = "equality";
+    static double rate(double) { return 0.0; }
+    static double limit(double) { return largest; }
+    static Pack value(const Feature&, Pack t) { return equal(t, Pack(0.0)); }
+    static Pack slope(const Feature&, Pack, Pack) { return Pack(0.0); }
+};
+
+// The place of a base kernel in the list is its code.
+template <class... Base>
+struct List {
+    static constexpr int size = sizeof...(Base);
+    static constexpr const char* names[] = {Base::name...};
+
+    // f(base) with the base kernel of this code: one predictable branch per feature and tile.
+    template <class F>
+    static void with(int code, F f) {
+        int place = 0;
+        (void)((code == place++ && (f(Base{}), true)) || ...);
+    }
+};
+
+using Bases = List<Gaussian, Laplace, Matern32, Matern52, Equality>;
+
+}  // namespace salsa::SALSA_ISA
