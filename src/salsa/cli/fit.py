@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from salsa.cli.arguments import AsJson, Category, Data, Drop
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
 from salsa.cli.large import is_large, large_table
