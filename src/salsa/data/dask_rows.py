@@ -19,8 +19,7 @@ from salsa._utils.arrays import Places
 from salsa._utils.blas import one_blas_thread
 from salsa.data.blocks import RawBlock, part_of
 from salsa.data.columns import Columns
-from salsa.data.rows import Block, Observations, batches
-from salsa.data.splits import FoldOf
+from salsa.data.rows import Block, FoldOf, Observations, batches
 
 T = TypeVar("T")
 SPLIT_EVERY = 4  # results that are added up at a time

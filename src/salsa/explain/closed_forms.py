@@ -33,6 +33,7 @@ def kernel_shapley(
     X, Z = kernel.checked(X), kernel.checked(Z)
     values = np.zeros((len(X), kernel.n_features, V.shape[1]))
     if (call := kernel.core_call(X, Z)) is not None:
+        assert call.Z is not None
         threads = thread_count(n_threads, len(X), len(Z), kernel.n_features * kernel.order)
         keep, (*_, weights) = call.features, call.arguments
         nodes, node_weights = unit_rule(len(weights) - 2)

@@ -136,6 +136,7 @@ class AdditiveKernel:
             out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
         else:
             threads = thread_count(n_threads, len(X), len(Z), self.n_features)
+            assert call.Z is not None
             out = _core.product(call.X, call.Z, columns, *call.arguments, threads, missing=call.missing)
         return out[:, 0] if V.ndim == 1 else out
 
@@ -158,8 +159,8 @@ class AdditiveKernel:
         call = None if of_zeros else self.core_call(X, Z)
         if call is None:
             weights = self.order_weights * self.normaliser
-            arguments = self._codes, self.bandwidth, self.relevance, weights
-            call = CoreCall(everything := np.arange(self.n_features), *self._columns(everything, X, Z), arguments)
+            arguments, features = (self._codes, self.bandwidth, self.relevance, weights), np.arange(self.n_features)
+            call = CoreCall(features, *self._columns(features, X, Z), arguments)
         *found, e = _core.gradient(call.X, call.Z, G, *call.arguments, threads, None, of_zeros, call.missing)
         relevance, log_bandwidth = (_scattered(part, call.features, self.n_features) for part in found)
         e = _scattered(e, np.arange(len(e)), self.order + 1)
