@@ -20,7 +20,7 @@ import numpy as np
 from catboost import CatBoostRegressor
 
 from salsa import SalsaRegressor
-from salsa.progress import Progress
+from salsa._utils.progress import Progress
 from salsa.selection.plan import make_plan
 
 

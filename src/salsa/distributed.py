@@ -22,12 +22,12 @@ try:
 except ImportError as error:
     raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
 
+from salsa._utils.progress import Progress, with_callbacks
 from salsa.data.blocks import survey_block, together
 from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
 from salsa.options import parse_options, parse_resources
-from salsa.progress import Progress, with_callbacks
 from salsa.regressor import SalsaRegressor, unchanged_by_failure
 
 __all__ = ["DaskSalsaRegressor"]

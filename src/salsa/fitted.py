@@ -40,6 +40,7 @@ def assign(model: Any, fitted: Fitted) -> None:
 
 def fitted_of(model: Any) -> Fitted:
     """Return the result of the fit of an estimator; scikit-learn's error if it has none."""
-    check_is_fitted(model)
+    if "_fitted" not in vars(model):
+        check_is_fitted(model)
     fitted: Fitted = model._fitted
     return fitted

@@ -24,6 +24,7 @@ from sklearn.utils import check_random_state
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory
+from salsa._utils.progress import Progress
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
@@ -38,7 +39,6 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import SquaredError
 from salsa.options import Options
-from salsa.progress import Progress
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.results import OrderResult, OrderSearch

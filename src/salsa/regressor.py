@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 
 from salsa._utils.arrays import Floats
 from salsa._utils.memory import row_blocks
+from salsa._utils.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa._utils.threads import parse_threads
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread, slices_of
@@ -23,7 +24,6 @@ from salsa.fitted import Fitted, assign, fitted_of
 from salsa.fitting import fit_source, fit_table
 from salsa.options import Options, check_probability, parse_options, parse_resources
 from salsa.persistence.model_file import read_model, write_model
-from salsa.progress import CallbackSupportMixin, Progress, with_callbacks
 from salsa.uncertainty import LeaveOneOut, Uncertainty
 
 

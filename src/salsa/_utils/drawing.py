@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
-from salsa.kernels.marginals import Distribution, thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -171,11 +170,10 @@ def room_per_cell(ax: Axes, side: Side, cells: int) -> float:
     return float(box.width if side == "x" else box.height) * 72 / ax.figure.dpi / cells
 
 
-def draw_rug(ax: Axes, side: Side, rug: Distribution) -> None:
+def draw_rug(ax: Axes, side: Side, points: Floats, weights: Floats) -> None:
     """Draw ticks at values of the data; ticks of frequent values are longer."""
     from matplotlib.collections import LineCollection
 
-    points, weights = thinned(rug, RUG_TICKS)
     points, weights = points[~np.isnan(points)], weights[~np.isnan(points)]
     if not len(points):
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
@@ -17,9 +17,11 @@ MOST_NAMED = 3  # columns in a message
 
 def encoded(model: Any, X: Any) -> Floats:
     """Encode a table for a fitted model (n, D); a warning tells of rows far outside the training range."""
-    check_is_fitted(model)
+    if "columns_" not in vars(model):
+        check_is_fitted(model)
+    _check_feature_names(model, X, reset=False)
     if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
-        validate_data(model, X, reset=False, skip_check_array=True)  # names and number of features
+        _check_n_features(model, X, reset=False)
     rows: Floats = model.columns_.encode(X)
     beyond = Beyond(model)
     beyond.add(rows)

@@ -27,10 +27,7 @@ class BaseKernel(NamedTuple):
     page: str  # the formula as a function of JavaScript, for the report's page
     smoothness: float = 0  # how often the curves can be differentiated
     frequencies: Frequencies | None = None  # draws so many from the spectral density for h = 1; None: for categories
-
-    @property
-    def for_categories(self) -> bool:
-        return self.frequencies is None
+    for_categories: bool = False
 
 
 #: By name, in the order of the compiled core's codes
@@ -74,6 +71,7 @@ BASE_KERNELS = {
             title="equality for categories",
             formula="1 if t = 0 else 0 (categories; no bandwidth)",
             page="(t) => (t === 0 ? 1 : 0)",
+            for_categories=True,
         ),
     )
 }

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from salsa._utils.arrays import Floats
+from salsa._utils.progress import Progress
 from salsa.data.splits import Fold
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem
 from salsa.losses import Loss
 from salsa.options import OrderChoice
-from salsa.progress import Progress
 from salsa.selection.results import OrderResult, OrderSearch
 from salsa.solvers.alpha import Score, choose_alpha, indifference_limit, mean_diagonal
 from salsa.solvers.factor import Factor, exact_factor
-from salsa.solvers.ridge import degrees_of_freedom, held_out
+from salsa.solvers.ridge import degrees_of_freedom, held_out, held_out_error
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
 WORTHWHILE = 0.1  # standard errors that count as an improvement: small steps within the noise should end the search
@@ -101,7 +102,7 @@ def search_order(
             start = time.perf_counter()
             factor = factor_of(order)
             held = held_out(factor, Y, folds)
-            path = choose_alpha(lambda alpha: score(held.residuals(alpha)), scale(order), alphas)
+            path = choose_alpha(partial(held_out_error, score, held), scale(order), alphas)
             dof = degrees_of_freedom(factor, path.alpha)
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
             notes.update(held.notes)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from salsa._utils.progress import Progress
 from salsa._utils.weighted import weights_or_ones
 from salsa.data.splits import Fold, Splits, inner_folds
 from salsa.kernels.additive import AdditiveKernel
@@ -15,7 +16,6 @@ from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem, Structure
 from salsa.losses import Loss
 from salsa.options import Options
-from salsa.progress import Progress
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
 from salsa.selection.race import RACE_ROWS, ROUGHER, SMOOTHER, USUAL_BASE, finish, race, race_structures
 from salsa.selection.results import Contender, OrderSearch

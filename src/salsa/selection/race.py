@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.progress import Progress
 from salsa._utils.weighted import mean_and_standard_error, weights_or_ones
 from salsa.data.splits import Splits
 from salsa.kernels.additive import AdditiveKernel
@@ -25,7 +26,6 @@ from salsa.learning import LearnedKernel, Problem, Structure
 from salsa.learning.learn import learn_kernel, leave_one_out_losses, prune_kernel
 from salsa.learning.parameters import either_half
 from salsa.losses import Loss
-from salsa.progress import Progress
 from salsa.selection.results import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning

@@ -23,6 +23,7 @@ from salsa._utils.linalg import solve_positive, symmetric_eigen
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
+from salsa.solvers.alpha import Score
 from salsa.solvers.factor import Factor
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -85,6 +86,11 @@ def held_out(factor: Factor, Y: Floats, folds: Sequence[Fold], n_alphas: int = 3
     blocks = n_alphas * np.sum(sizes**2 * r + sizes**3 / 3)
     grams = np.sum((n - sizes) * r**2 + 10.0 * r**3)
     return _FoldBlocks(factor, Y, folds) if blocks <= grams else _FoldGrams(factor, Y, folds)
+
+
+def held_out_error(score: Score, held: HeldOut, alpha: float) -> tuple[float, float]:
+    """Return the cross-validation error at this alpha, and its standard error."""
+    return score(held.residuals(alpha))
 
 
 def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:

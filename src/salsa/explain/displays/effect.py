@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from salsa._utils.drawing import BAND, DARK, FAINT, axes_or_new, draw_rug, label, name_ticks, percent
+from salsa._utils.drawing import BAND, DARK, FAINT, RUG_TICKS, axes_or_new, draw_rug, label, name_ticks, percent
 from salsa.explain.displays.pairs import draw_heat_map, draw_lines, draw_surface
 from salsa.explain.displays.scales import mark_values, name_missing, number_scale, set_apart
 from salsa.explain.effects import FEW_VALUES, Effect
+from salsa.kernels.marginals import thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -79,7 +80,7 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
         set_apart(ax, "x", scale)
     if few:
         mark_values(ax, scale)
-    draw_rug(ax, "x", axis.rug)
+    draw_rug(ax, "x", *thinned(axis.rug, RUG_TICKS))
     ax.set(xlabel=label(axis.name), ylabel="effect" if effect.sd is None else f"effect ± {BAND:.0f} sd")
     ax.spines[["top", "right"]].set_visible(False)
 

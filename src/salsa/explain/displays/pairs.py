@@ -12,6 +12,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.drawing import (
     BAND,
     FAINT,
+    RUG_TICKS,
     SIDES,
     TEXT,
     diverging,
@@ -23,6 +24,7 @@ from salsa._utils.drawing import (
 )
 from salsa.explain.displays.scales import Scale, name_missing, number_scale, set_apart
 from salsa.explain.effects import Effect
+from salsa.kernels.marginals import thinned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,7 +57,7 @@ def draw_surface(ax: Axes, effect: Effect) -> None:
         else:
             ax.pcolormesh(x_edges, y_edges, Z, norm=norm, cmap=diverging())
     for side, scale, axis in zip(SIDES, (x, y), effect.axes, strict=True):
-        draw_rug(ax, side, axis.rug)
+        draw_rug(ax, side, *thinned(axis.rug, RUG_TICKS))
         if scale.missing is not None:
             set_apart(ax, side, scale)
             name_missing(ax, side, scale)
@@ -76,7 +78,7 @@ def draw_lines(ax: Axes, effect: Effect) -> None:
     if scale.missing is not None:
         set_apart(ax, "x", scale)
         name_missing(ax, "x", scale, values[shown, scale.missing])
-    draw_rug(ax, "x", quantity.rug)
+    draw_rug(ax, "x", *thinned(quantity.rug, RUG_TICKS))
     ax.set(xlabel=label(quantity.name), ylabel=_effect_name(effect, "thin"))
     ax.spines[["top", "right"]].set_visible(False)
     some = f"\n{len(shown)} of {len(names)} levels,\nof largest spread" if len(shown) < len(names) else ""
