@@ -3,6 +3,7 @@
 import datetime
 import json
 import warnings
+from dataclasses import asdict
 from decimal import Decimal
 
 import numpy as np
@@ -16,6 +17,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from salsa.data.columns import Columns, learn_columns
+from salsa.persistence.model_file import columns_from
 
 NAN = np.nan
 needs_text_dtype = pytest.mark.skipif(pd.__version__ < "3", reason="pandas has no dtype str of its own")
@@ -420,7 +422,7 @@ class TestState:
     def test_round_trip_through_json(self):
         table = pd.DataFrame(TABLE).assign(size=pd.Categorical(["S", "M", "S", None], ["S", "M"], ordered=True))
         columns, encoded = learn_columns(table, ["area", "garden", "rooms"])
-        copy = Columns.from_state(json.loads(json.dumps(columns.state())))
+        copy = columns_from(json.loads(json.dumps(asdict(columns))))
         assert copy == columns
         assert list(map(type, copy.levels[0])) == list(map(type, columns.levels[0]))
         np.testing.assert_array_equal(copy.encode(table), encoded)
@@ -454,7 +456,7 @@ def test_encoding_keeps_every_value(table):
                 assert np.isnan(code)
             else:
                 assert value == (code if levels is None else levels[int(code)])
-    restored = Columns.from_state(json.loads(json.dumps(columns.state())))
+    restored = columns_from(json.loads(json.dumps(asdict(columns))))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for guise in ("pandas objects", "objects", "rows"):

@@ -22,6 +22,7 @@ import salsa
 from salsa import SalsaRegressor
 from salsa.persistence import archive
 from salsa.persistence.archive import VERSION, write_archive
+from salsa.persistence.model_file import expansion_from
 
 
 @pytest.fixture
@@ -345,7 +346,7 @@ class TestRefused:
         arrays = {name: np.ones(D) for name in ("bandwidth", "relevance", "order_weights")}
         arrays |= {"anchors": np.ones((1, D)), "coef": np.ones((1, 1)), "offset": np.ones(1)}
         with pytest.raises(ValueError, match="20000 order weights, more than 1030"):
-            salsa.KernelExpansion.from_state({"base": "gaussian"}, arrays)
+            expansion_from({"base": "gaussian"}, arrays)
 
     def test_missing_entries(self, path):
         rewrite(path, with_header(search={}))

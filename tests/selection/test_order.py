@@ -1,6 +1,7 @@
 """The choice of order and alpha."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +12,15 @@ from hypothesis import strategies as st
 from salsa.data.splits import Fold
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+from salsa.losses import SquaredError
+from salsa.persistence.model_file import search_from, search_state
 from salsa.selection.order import bisecting, given, increasing, search_order
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import LOG10_GRID, LOG10_LIMITS, Score, search_alpha, try_alphas
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.ridge import held_out
+
+LOSS = SquaredError()
 
 
 def asked(rule, errors):
@@ -90,7 +95,7 @@ class TestScore:
     def test_is_the_pooled_relative_squared_error_of_scored_rows(self):
         Y = np.array([[1.0], [2.0], [3.0], [6.0]])
         residuals = [np.array([[1.0], [2.0]]), np.array([[100.0], [3.0]])]
-        error, standard_error = Score(Y, self.folds)(residuals)
+        error, standard_error = Score(Y, self.folds, None, LOSS)(residuals)
         losses = np.array([1.0, 4.0, 9.0]) / Y.var()
         assert error == pytest.approx(losses.mean())
         assert standard_error == pytest.approx(losses.std() / np.sqrt(3))
@@ -98,7 +103,7 @@ class TestScore:
     def test_weights_count_rows(self):
         Y = np.array([[1.0], [2.0], [3.0], [6.0]])
         residuals = [np.array([[1.0], [2.0]]), np.array([[100.0], [3.0]])]
-        error, standard_error = Score(Y, self.folds, np.array([2.0, 1.0, 1.0, 3.0]))(residuals)
+        error, standard_error = Score(Y, self.folds, np.array([2.0, 1.0, 1.0, 3.0]), LOSS)(residuals)
         variance = np.var([1, 1, 2, 3, 6, 6, 6])
         losses = np.array([1.0, 1.0, 4.0, 9.0, 9.0, 9.0]) / variance
         assert error == pytest.approx(losses.mean())
@@ -109,12 +114,12 @@ class TestScore:
         Y = rng.normal(size=(4, 2))
         residuals = [rng.normal(size=(2, 2)), rng.normal(size=(2, 2))]
         stretch = np.array([1.0, 1e6])
-        stretched = Score(Y * stretch, self.folds)([r * stretch for r in residuals])
-        np.testing.assert_allclose(Score(Y, self.folds)(residuals), stretched)
+        stretched = Score(Y * stretch, self.folds, None, LOSS)([r * stretch for r in residuals])
+        np.testing.assert_allclose(Score(Y, self.folds, None, LOSS)(residuals), stretched)
 
     @pytest.mark.parametrize("value", [1.0, 0.3])
     def test_a_constant_target_has_scale_one(self, value):
-        error, _ = Score(np.full((4, 1), value), self.folds)([np.full((2, 1), 1e-9), np.full((2, 1), 1e-9)])
+        error, _ = Score(np.full((4, 1), value), self.folds, None, LOSS)([np.full((2, 1), 1e-9), np.full((2, 1), 1e-9)])
         assert error == pytest.approx(1e-18)
 
 
@@ -124,7 +129,7 @@ def search(X, y, rule, **options):
         return exact_factor(kernel(X))
 
     folds = [Fold(rows, np.arange(len(rows))) for rows in np.array_split(np.arange(len(X)), 5)]
-    return search_order(factor_of, y[:, None], folds, rule, scale=float, **options), folds, factor_of
+    return search_order(factor_of, y[:, None], folds, rule, LOSS, scale=float, **options), folds, factor_of
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +166,7 @@ class TestOrderSearch:
     def test_state_survives_the_trip_to_json(self, found):
         import json
 
-        again = OrderSearch.from_state(json.loads(json.dumps(found[0].state())))
+        again = search_from(json.loads(json.dumps(search_state(found[0]))))
         assert again.table.equals(found[0].table)
         np.testing.assert_array_equal(again.results[0].path.errors, found[0].results[0].path.errors)
 
@@ -174,8 +179,8 @@ class TestOrderSearch:
 
     def test_plot_shows_every_kernel_of_a_race(self, found):
         contenders = (
-            Contender("equal gaussian", 2, 6, 0.5, 0.1, 0.0),
-            Contender("learned matern52", 3, 4, 0.25, 0.05, 0.0, won=True),
+            Contender("equal", "gaussian", False, 2, 6, 0.5, 0.1, 0.0),
+            Contender("learned", "matern52", False, 3, 4, 0.25, 0.05, 0.0, won=True),
         )
         ax = dataclasses.replace(found[0], contenders=contenders).plot()
         labels = [label.get_text() for label in ax.get_yticklabels()]
@@ -200,6 +205,7 @@ class TestOrderSearch:
 
     def test_an_order_is_computed_once(self):
         X, y = additive_truth()
-        reports = []
-        search(X, y, given([2, 2, 2]), report=reports.append)
-        assert [r.order for r in reports] == [2]
+        told = []
+        listener = SimpleNamespace(tried=lambda name, *others: told.append(name))
+        search(X, y, given([2, 2, 2]), progress=listener)
+        assert told == ["order 2"]
