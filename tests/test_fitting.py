@@ -16,6 +16,7 @@ from salsa.solvers.lowrank import tolerance
 from salsa.uncertainty.cvplus import CVPlus
 
 EQUAL = {"relevance": "equal", "random_state": 0}
+TARGETS = {"constant": np.full(90, 2.0), "two values": np.r_[np.zeros(50), np.ones(40)]}
 
 
 def memory_map(path, X):
@@ -27,17 +28,15 @@ def memory_map(path, X):
 class TestTargetNotes:
     """Constant and two-valued targets are noted whatever the rows come from."""
 
-    TARGETS = {"constant": np.full(90, 2.0), "two values": np.r_[np.zeros(50), np.ones(40)]}
-
     @pytest.mark.parametrize("name", TARGETS)
     @pytest.mark.parametrize("rank", [None, 30])
     def test_notes_on_targets_in_blocks(self, name, rank):
-        X, y = np.random.default_rng(0).normal(size=(90, 2)), self.TARGETS[name]
+        X, y = np.random.default_rng(0).normal(size=(90, 2)), TARGETS[name]
         model = SalsaRegressor(order=1, rank=rank, **EQUAL).fit_blocks([(X[:45], y[:45]), (X[45:], y[45:])])
         assert any(name in note for note in model.search_.notes)
 
     def test_notes_on_targets_of_memory_maps(self, tmp_path):
-        X, y = np.random.default_rng(0).normal(size=(90, 2)), self.TARGETS["constant"]
+        X, y = np.random.default_rng(0).normal(size=(90, 2)), TARGETS["constant"]
         model = SalsaRegressor(order=1, **EQUAL).fit(memory_map(tmp_path / "x.bin", X), y)
         assert "the target is constant" in model.search_.notes
 
