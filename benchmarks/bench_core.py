@@ -18,10 +18,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from conditions import size
 
 from salsa import AdditiveKernel, _core
 
-N, D, ORDER = 2000, 20, 3
+N, D, ORDER = size((2000, 20, 3), (200, 5, 3))
+BLOCK_ROWS, BLOCK_D = size((5000, 50), (1000, 10))  # of the block whose memory is measured
 
 
 def cpu_seconds(f: Callable[[], object], repeats: int = 5) -> float:
@@ -61,12 +63,12 @@ def recursion(X: np.ndarray, h: np.ndarray, d: int) -> np.ndarray:
 
 
 def block_memory() -> float:
-    """Peak memory of a block at n = 5000, D = 50, d = 5 over what was held before, in blocks (Linux)."""
+    """Peak memory of a block of order 5 over what was held before, in blocks (Linux)."""
     code = (
         "import re, numpy as np; from salsa import AdditiveKernel;"
         "kB = lambda name: int(re.search(name + r':\\s*(\\d+)', open('/proc/self/status').read())[1]);"
-        "X = np.random.default_rng(0).normal(size=(5000, 50));"
-        "k = AdditiveKernel(np.ones(50), np.ones(50), np.ones(6));"
+        f"X = np.random.default_rng(0).normal(size=({BLOCK_ROWS}, {BLOCK_D}));"
+        f"k = AdditiveKernel(np.ones({BLOCK_D}), np.ones({BLOCK_D}), np.ones(6));"
         "k(X[:50]); before = kB('VmRSS'); K = k(X, X); print((kB('VmHWM') - before) * 1024 / K.nbytes)"
     )
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
@@ -101,7 +103,8 @@ def main() -> None:
     V = rng.normal(size=N)
     product = cpu_seconds(lambda: kernel.product(X, X, V, n_threads=1), 3)
     line("kernel times vector, no block / full block", product, full, product / full, "")
-    print(f"peak memory of a block, n = 5000, D = 50, d = 5: {block_memory():.2f} times the block   target <= 1.2")
+    sizes = f"n = {BLOCK_ROWS}, D = {BLOCK_D}, d = 5"
+    print(f"peak memory of a block, {sizes}: {block_memory():.2f} times the block   target <= 1.2")
 
 
 if __name__ == "__main__":

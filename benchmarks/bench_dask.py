@@ -7,19 +7,19 @@ before and after, what was spilled to disk, and how far the two models lie apart
 """
 
 import resource
-import sys
 import time
 
 import dask
 import dask.array as da
 import numpy as np
-from bench_scale import simulated
+from bench_scale import RANK, D, simulated
+from conditions import number, size
 from dask.distributed import Client, LocalCluster
 
 from salsa import SalsaRegressor
 from salsa.distributed import DaskSalsaRegressor
 
-CHUNK = 50_000
+CHUNK = size(50_000, 150)
 
 
 def part(seed: int, column: int) -> np.ndarray:
@@ -40,13 +40,13 @@ def spilled_bytes(dask_worker) -> int:
 
 
 def main() -> None:
-    n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000
-    X, y = lazy(n, 0, (20,)), lazy(n, 1, ())
+    n = number(1_000_000, 300)
+    X, y = lazy(n, 0, (D,)), lazy(n, 1, ())
     options = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": "1GB", "dashboard_address": ":0"}
     with LocalCluster(**options) as cluster, Client(cluster) as client:
         before = max(client.run(peak_megabytes).values())
         start = time.perf_counter()
-        model = DaskSalsaRegressor(client, random_state=0).fit(X, y)
+        model = DaskSalsaRegressor(client, rank=RANK, random_state=0).fit(X, y)
         seconds = time.perf_counter() - start
         after, spilled = max(client.run(peak_megabytes).values()), sum(client.run(spilled_bytes).values())
     new, target, truth = simulated(20_000, seed=1)
@@ -55,7 +55,7 @@ def main() -> None:
     print(f"a worker's memory: {before:.0f} MB before, at most {after:.0f} MB during the fit; spilled: {spilled} bytes")
     rows, targets = (np.concatenate([part(s, column) for s in range(n // CHUNK)]) for column in (0, 1))
     start, cpu = time.perf_counter(), time.process_time()
-    local = SalsaRegressor(random_state=0).fit(rows, targets)
+    local = SalsaRegressor(rank=RANK, random_state=0).fit(rows, targets)
     seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     print(f"this process: {len(local.expansion_.anchors)} anchors, {seconds:.1f} s ({cpu:.1f} s CPU)")
     gap = np.abs(model.predict(new) - local.predict(new)).max()

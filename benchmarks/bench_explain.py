@@ -11,13 +11,16 @@ import os
 
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
-import sys
 import time
 import warnings
 
 import numpy as np
+from conditions import number, size
 
 from salsa import SalsaRegressor, explain
+
+N, D, BACKGROUND = size((1000, 20, 100), (100, 8, 10))
+PAIRS = size(((1000, 50, 2), (1000, 50, 3), (1000, 20, 4), (2000, 20, 3)), ((100, 8, 2), (100, 8, 3)))  # n, D, order
 
 
 def seconds(run):
@@ -34,29 +37,29 @@ def fitted(n, D, order, seed=0):
 
 
 def compare_shapley(rows: int) -> None:
-    model, X = fitted(1000, 20, 3)
+    model, X = fitted(N, D, 3)
     ours, time_ours = seconds(lambda: explain.shapley(model, X))
     gap = np.abs(ours.predictions - model.predict(X)).max()
-    print(f"Shapley values of 1000 rows, 1000 anchors, D = 20, d = 3: {time_ours:.2f} s (bar: 5 s)")
+    print(f"Shapley values of {N} rows, {N} anchors, D = {D}, d = 3: {time_ours:.2f} s (bar: 5 s)")
     print(f"  largest gap between their sum and prediction - base value: {gap:.1e}")
     try:
         import shap
     except ImportError:
         print("  shap is not installed: pip install shap")
         return
-    background = X[:100]
+    background = X[:BACKGROUND]
     explainer = shap.KernelExplainer(model.predict, background)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs, time_theirs = seconds(lambda: explainer.shap_values(X[:rows], silent=True))
     exact = np.mean([explain.shapley(model, X[:rows], b[None]).values for b in background], axis=0)
-    ratio = (time_theirs / rows) / (time_ours / 1000)
-    print(f"  KernelExplainer, 100 background rows, its default number of samples: {time_theirs / rows:.1f} s a row")
+    ratio = (time_theirs / rows) / (time_ours / N)
+    print(f"  KernelExplainer, {BACKGROUND} background rows, its default of samples: {time_theirs / rows:.1f} s a row")
     print(f"  its largest error: {np.abs(theirs - exact).max():.1e}; times ours: {ratio:.0f} (bar: 1000)")
 
 
 def time_pairs() -> None:
-    for n, D, order in ((1000, 50, 2), (1000, 50, 3), (1000, 20, 4), (2000, 20, 3)):
+    for n, D, order in PAIRS:
         model, _ = fitted(n, D, order)
         anova = explain.decompose(model)
         table, time_all = seconds(anova.interactions)
@@ -67,5 +70,5 @@ def time_pairs() -> None:
 
 
 if __name__ == "__main__":
-    compare_shapley(int(sys.argv[1]) if len(sys.argv) > 1 else 3)
+    compare_shapley(number(3, 1))
     time_pairs()

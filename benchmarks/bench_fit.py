@@ -16,12 +16,13 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from conditions import size
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold
 
 from salsa import AdditiveKernel, SalsaRegressor, rule_of_thumb_bandwidth
 
-N, D = 2000, 20
+N, D = size((2000, 20), (150, 5))
 
 
 def timed(f: Callable[[], object]) -> tuple[object, float]:

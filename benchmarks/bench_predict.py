@@ -8,14 +8,14 @@ import os
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import resource
-import sys
 import time
 
-from bench_scale import simulated
+from bench_scale import D, simulated
+from conditions import number, size
 
 from salsa import SalsaRegressor
 
-D, ANCHORS = 20, 2000
+ROWS, ANCHORS = size((5000, 2000), (500, 200))
 
 
 def seconds(function, repeats: int) -> float:
@@ -28,8 +28,8 @@ def seconds(function, repeats: int) -> float:
 
 
 def main() -> None:
-    n = int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000
-    X, y, _ = simulated(5000)
+    n = number(1_000_000, 10_000)
+    X, y, _ = simulated(ROWS)
     model = SalsaRegressor(
         order=3, alpha=1e-8, relevance="equal", bandwidth=5.0, solver="lowrank", rank=ANCHORS, random_state=0, n_jobs=1
     ).fit(X, y)

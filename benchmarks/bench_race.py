@@ -1,16 +1,17 @@
 """How far to believe the two errors of a search: that of the winner of the race, and that of cross-validation.
 
-Both as shares of the error on 4000 new rows, over several simulated tables: 1 is right, less is too good.
+Both as shares of the error on new rows, over several simulated tables: 1 is right, less is too good.
 """
 
 import warnings
 
 import numpy as np
+from conditions import size
 from sklearn.datasets import make_friedman1
 
 from salsa import SalsaRegressor
 
-SEEDS, NEW_ROWS = 8, 4000
+SEEDS, NEW_ROWS = size((8, 4000), (2, 200))
 
 
 def houses(n, rng):
@@ -40,7 +41,7 @@ if __name__ == "__main__":
     warnings.filterwarnings("ignore", ".* far outside the range")
     print("table     rows   race / new rows   cross-validation / new rows   (means over seeds; least to largest)")
     for make in (houses, friedman):
-        for n in (400, 1500):
+        for n in size((400, 1500), (100,)):
             winner, cv, true = np.array([errors(make, n, seed) for seed in range(SEEDS)]).T
             cells = [
                 f"{e.mean() / true.mean():.2f} ({(e / true).min():.2f} to {(e / true).max():.2f})" for e in (winner, cv)

@@ -14,9 +14,14 @@ import sys
 import time
 
 import numpy as np
+from conditions import TINY, number, size
+
+D = size(20, 8)
+RANK = size(None, 100)  # tiny tables need a rank to be large ones
+NEW_ROWS = size(20_000, 500)
 
 
-def simulated(n, seed=0, D=20, noise=0.3):
+def simulated(n, seed=0, noise=0.3):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, D))
     truth = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] ** 2 + np.cos(2 * X[:, 4]) * X[:, 5] + X[:, 7]
@@ -31,7 +36,7 @@ def peak_bytes() -> int:
 def measure(n: int, solver: str) -> dict:
     """One default fit in this process."""
     X, y, _ = simulated(n)
-    new, target, truth = simulated(20_000, seed=1)
+    new, target, truth = simulated(NEW_ROWS, seed=1)
     before, start, cpu = peak_bytes(), time.perf_counter(), time.process_time()
     model = regressor(solver).fit(X, y)
     wall, cpu = time.perf_counter() - start, time.process_time() - cpu
@@ -56,13 +61,14 @@ def regressor(solver: str):
         return LGBMRegressor(verbose=-1)
     from salsa import SalsaRegressor
 
-    return SalsaRegressor(random_state=0, solver=solver)
+    return SalsaRegressor(random_state=0, solver=solver, rank=None if solver == "exact" else RANK)
 
 
 def in_a_process(n: int, solver: str) -> dict:
     code = f"import json, bench_scale; print(json.dumps(bench_scale.measure({n}, {solver!r})))"
     folder = os.path.dirname(os.path.abspath(__file__))
-    found = subprocess.run([sys.executable, "-c", code], cwd=folder, check=True, capture_output=True, text=True)
+    command = [sys.executable, "-c", code, *(["--tiny"] if TINY else [])]
+    found = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     return json.loads(found.stdout)
 
 
@@ -82,10 +88,12 @@ SOLVERS = {
     100_000: ("lowrank", "features", "divide", "lightgbm"),
     1_000_000: ("lowrank", "lightgbm"),
 }
+if TINY:
+    SOLVERS = {200: SOLVERS[4000], 400: ("lowrank", "lightgbm")}
 
 
 def main() -> None:
-    largest = int(float(sys.argv[1])) if len(sys.argv) > 1 else 100_000
+    largest = number(100_000, 400)
     lowrank = {}
     for n, solvers in SOLVERS.items():
         exact = None  # pcg is the exact fit for the kernel and alpha that the low-rank one chooses

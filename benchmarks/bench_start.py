@@ -10,6 +10,8 @@ import resource
 import subprocess
 import sys
 
+from conditions import number
+
 COMMAND = [sys.executable, "-c", "import sys; sys.argv[0] = 'salsa'; from salsa.cli import main; main()"]
 METHODS = {"_SALSA_COMPLETE": "complete_bash", "COMP_WORDS": "salsa\ncompare\nt.csv\n--methods\n", "COMP_CWORD": "4"}
 
@@ -27,7 +29,7 @@ def imported(statement: str) -> list[str]:
 
 
 def main() -> None:
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 5
+    runs = number(5, 1)
 
     def least(command: list[str], **variables: str) -> float:
         return min(run_cpu(command, **variables) for _ in range(runs))
