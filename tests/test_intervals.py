@@ -5,7 +5,7 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from salsa import intervals, memory
+from salsa import intervals
 from salsa.intervals import Uncertainty, learn_uncertainty
 
 # --- slow, obvious twins ------------------------------------------------------------------------------
@@ -112,8 +112,7 @@ def test_leave_one_out_equals_refits(counts, q):
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8, 0.9, 0.95])
-def test_jackknife_plus_equals_refits(counts, scaled, coverage, monkeypatch):
-    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 75)  # blocks of three rows
+def test_jackknife_plus_equals_refits(counts, scaled, coverage):
     problem = Problem(counts=counts)
     uncertainty = forced(problem.learn(), scaled=scaled)
     interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
@@ -147,8 +146,7 @@ def test_a_weight_is_the_row_repeated_and_left_out_at_once():
 
 
 @pytest.mark.parametrize("counts", COUNTS)
-def test_posterior_sd_equals_its_definition(counts, monkeypatch):
-    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 1)
+def test_posterior_sd_equals_its_definition(counts):
     problem = Problem(counts=counts)
     uncertainty = problem.learn()
     t = naive_remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.w)

@@ -17,11 +17,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
 from salsa.intervals import LeaveOneOut
 from salsa.kernels import Floats
 from salsa.solvers.lowrank import RidgePath, Sums
+from salsa.solvers.rowwise import dot_rows, solve_rows, times_rows
 
 CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # of residuals over their scale: each is 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
@@ -46,7 +47,7 @@ class CVPlus:
 
     L: Floats  # (r, r)
     mean: Floats  # (r,) of phi
-    root: Floats  # (r, r): alpha (C + alpha I)^-1 = root root'
+    root: Floats  # (r, r), lower triangular, in LAPACK's order: alpha (C + alpha I)^-1 = root root'
     alpha: float
     weight: float  # W
     amplitude: Floats  # (q,)
@@ -55,50 +56,64 @@ class CVPlus:
     below: Floats  # (q, folds, classes): weight of the residuals up to the end of each class
     scaled: NDArray[np.bool_]  # (q,)
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
 
         The same of m linear functionals of f, from what each makes of k(., z), of k (twice) and of the constant 1.
         """
-        return np.sqrt(np.outer(self._remainder(self._features(k), prior, constant), self.amplitude))
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        t = self._remainder(F, self._known(F, constant, n_threads), prior, constant)
+        return np.sqrt(np.outer(t, self.amplitude))
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
         """CV+: lower and upper ends (m, q, 2) for new observations.
 
         Of the values f_-fold(i)(x) + |r_i|, the ceil(coverage (W + 1))-th smallest is the upper end; the lower end is
         the mirror image. Residuals count relative to sqrt(t + alpha) where scaled.
         """
-        F = self._features(k)
         need = coverage * (self.weight + 1.0) * (1.0 - 1e-12)
         interval = np.empty((*prediction.shape, 2))
         if need > self.weight:
             interval[..., 0], interval[..., 1] = -np.inf, np.inf
             return interval
-        scale = np.sqrt(self._remainder(F, prior) + self.alpha)
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        scale = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.alpha)
         for j in range(prediction.shape[1]):
-            left_out = F @ self.thetas[:, :, j].T + self.offsets[:, j]
+            left_out = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
             reach = np.sqrt(self.amplitude[j]) * (scale if self.scaled[j] else np.full(len(F), np.sqrt(self.alpha)))
             interval[:, j, 0] = -self._end(j, -left_out, reach, need)
             interval[:, j, 1] = self._end(j, left_out, reach, need)
         return np.sort(interval, axis=-1)
 
-    def leave_one_out(self, k: Floats, prior: Floats, prediction: Floats, Y: Floats, weight: Floats) -> LeaveOneOut:
+    def leave_one_out(
+        self,
+        k: Floats,
+        prior: Floats,
+        prediction: Floats,
+        Y: Floats,
+        weight: Floats,
+        *,
+        n_threads: int | None = None,
+    ) -> LeaveOneOut:
         """Of training rows, for the same anchors and alpha: what the fit without each row says of it.
 
         With g = 1/W + (phi - mean)'(C + alpha I)^-1 (phi - mean), a row of weight w has the leverage w g; without it
         the residual is r / (1 - w g), and its posterior variance has g / (1 - w g) in the place of g.
         """
-        F = self._features(k)
-        known = (F - self.mean) @ self.root
-        g = 1.0 / self.weight + np.einsum("ij,ij->i", known, known) / self.alpha
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        known = self._known(F, 1.0, n_threads)
+        g = 1.0 / self.weight + dot_rows(known, known) / self.alpha
         rest = np.maximum(1.0 - weight * g, 1e-12)  # rounding may leave nothing of a row that is fitted exactly
-        t = np.maximum(prior - np.einsum("ij,ij->i", F, F), 0.0) + self.alpha * (g / rest + 1.0 / weight)
+        t = np.maximum(prior - dot_rows(F, F), 0.0) + self.alpha * (g / rest + 1.0 / weight)
         without = Y - (Y - prediction) / rest[:, None]
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
         """Of rows that are held out in these folds."""
-        scale = np.sqrt(self._remainder(F, prior) + self.alpha)
+        known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
+        scale = np.sqrt(self._remainder(F, known, prior) + self.alpha)
         counts = np.zeros((2, len(self.thetas), Y.shape[1], CLASSES))
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)
@@ -111,8 +126,7 @@ class CVPlus:
 
     def transformed(self, P: Floats, mean: Floats) -> CVPlus:
         """The same of other features phi with this mean, P'phi being the ones it was learned with. P (r, R)."""
-        root = qr((P @ self.root).T, mode="r", check_finite=False)[0][: len(P)].T  # root root' = P root root' P'
-        return replace(self, mean=mean, root=np.ascontiguousarray(root), thetas=P @ self.thetas)
+        return replace(self, mean=mean, root=_lower_root(P @ self.root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
         """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
@@ -144,17 +158,18 @@ class CVPlus:
         if (amplitude < 0).any() or (scalars <= 0).any() or (np.diff(arrays["cv_below"]) < 0).any():
             raise ValueError("its uncertainty has negative variances or counts")
         thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, folds, CLASSES)
-        parts = (L, arrays["cv_mean"], arrays["cv_root"], float(scalars[0]), float(scalars[1]), amplitude)
+        root = arrays["cv_root"]  # no triangle in files of earlier versions
+        root = _lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
+        parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)
         return cls(*parts, thetas, offsets, below, arrays["cv_scaled"] > 0)
 
-    def _features(self, k: Floats) -> Floats:
-        features: Floats = solve_triangular(self.L, k.T, lower=True, check_finite=False).T
-        return features
+    def _known(self, F: Floats, constant: float, n_threads: int | None) -> Floats:
+        """root' (phi - constant mean) (m, r)."""
+        return times_rows(F - constant * self.mean, self.root.T, upper=True, n_threads=n_threads)
 
-    def _remainder(self, F: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def _remainder(self, F: Floats, known: Floats, prior: Floats, constant: float = 1.0) -> Floats:
         """t(x) (m,), positive whatever rounding says."""
-        known = (F - constant * self.mean) @ self.root
-        t = prior - np.einsum("ij,ij->i", F, F) + np.einsum("ij,ij->i", known, known)
+        t = prior - dot_rows(F, F) + dot_rows(known, known)
         remainder: Floats = np.maximum(t, 0.0) + constant**2 * self.alpha / self.weight
         return remainder
 
@@ -189,11 +204,17 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
     return classes
 
 
+def _lower_root(A: Floats) -> Floats:
+    """Lower triangular (r, r), in LAPACK's order, with root root' = A A'; A (r, R), R >= r."""
+    (upper,) = qr(A.T, mode="r", check_finite=False)
+    return np.array(upper[: len(A)], dtype=np.float64, order="C").T
+
+
 def learn_cvplus(
     L: Floats, whole: RidgePath, total: Sums, alpha: float, solutions: Sequence[tuple[Floats, Floats]]
 ) -> CVPlus:
     """From the fit to all rows and those without each fold; without scores yet."""
-    root = np.ascontiguousarray(whole.V * np.sqrt(alpha / (whole.values + alpha)))  # as a file gives it back
+    root = _lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
     least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
     amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
     thetas, offsets = (np.array(parts) for parts in zip(*solutions, strict=True))

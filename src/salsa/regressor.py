@@ -309,7 +309,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         if not return_std:
             return self._shaped(values)
         uncertainty, unit = self._uncertainty()
-        parts = [uncertainty.posterior_sd(k, self.expansion_.kernel.diagonal(X[rows])) for rows, k in self._blocks(X)]
+        threads, prior = parameters.threads(self.n_jobs), self.expansion_.kernel.diagonal(X)
+        parts = [uncertainty.posterior_sd(k, prior[rows], n_threads=threads) for rows, k in self._blocks(X)]
         return self._shaped(values), self._shaped(unit * np.concatenate(parts))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
@@ -322,10 +323,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         parameters.probability("coverage", coverage)
         X = self._encode(X)
-        values = self.expansion_.predict(X, n_threads=parameters.threads(self.n_jobs))
-        (uncertainty, unit), kernel = self._uncertainty(), self.expansion_.kernel
+        threads, prior = parameters.threads(self.n_jobs), self.expansion_.kernel.diagonal(X)
+        values, (uncertainty, unit) = self.expansion_.predict(X, n_threads=threads), self._uncertainty()
         parts = [
-            uncertainty.interval(values[rows] / unit, k, kernel.diagonal(X[rows]), coverage)
+            uncertainty.interval(values[rows] / unit, k, prior[rows], coverage, n_threads=threads)
             for rows, k in self._blocks(X)
         ]
         intervals = unit[:, None] * np.concatenate(parts)
@@ -350,10 +351,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
         rows, y = checked_rows(self._encode(X), y)
         Y, weight = y.reshape(len(y), -1) / unit, checked_weights(sample_weight, rows)
-        values = self.expansion_.predict(rows, n_threads=parameters.threads(self.n_jobs)) / unit
-        diagonal = self.expansion_.kernel.diagonal(rows)
+        threads, diagonal = parameters.threads(self.n_jobs), self.expansion_.kernel.diagonal(rows)
+        values = self.expansion_.predict(rows, n_threads=threads) / unit
         parts = [
-            uncertainty.leave_one_out(k, diagonal[some], values[some], Y[some], weight[some])
+            uncertainty.leave_one_out(k, diagonal[some], values[some], Y[some], weight[some], n_threads=threads)
             for some, k in self._blocks(rows)
         ]
         target, prediction, sd = (
@@ -368,7 +369,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         check_is_fitted(self)
         uncertainty, unit = self._uncertainty()
-        return unit * uncertainty.posterior_sd(k, prior, constant=0.0)
+        threads = parameters.threads(self.n_jobs)
+        return unit * uncertainty.posterior_sd(k, prior, constant=0.0, n_threads=threads)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from salsa._version import __version__
 from salsa.archive import entry
+from salsa.blas import one_blas_thread
 from salsa.columns import Columns
 from salsa.cvplus import CVPlus
 from salsa.expansion import KernelExpansion
@@ -81,7 +82,8 @@ def _is_plain(value: Any) -> bool:
 def _stored_uncertainty(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[CVPlus, Floats] | None:
     if "cv_unit" not in arrays:
         return None
-    uncertainty = CVPlus.from_state(arrays, anchors_of(expansion).L)
+    with one_blas_thread():  # as in the fit, for the same bits
+        uncertainty = CVPlus.from_state(arrays, anchors_of(expansion).L)
     unit = arrays["cv_unit"]
     if not unit.shape == expansion.offset.shape == uncertainty.amplitude.shape or not (unit > 0).all():
         raise ValueError("its uncertainty is not of its outputs")
