@@ -1,5 +1,5 @@
-// The core without Python: blocks of every base kernel and order against sums over all subsets of features, and the same bits
-// for any number of threads. For processors that tests in Python do not reach: `make test-aarch64` runs it in an emulator.
+// The core without Python: blocks of every base kernel and order against sums over all subsets of features, the same bits
+// for any number of threads, and triangular solves and products whose rows have the same bits alone and beside others. For processors that tests in Python do not reach: `make test-aarch64` runs it in an emulator.
 #include <cmath>
 #include <cstdio>
 #include <map>
@@ -8,6 +8,7 @@
 
 #include "../src/cpp/bases.hpp"
 #include "../src/cpp/block.hpp"
+#include "../src/cpp/linear.hpp"
 
 namespace {
 
@@ -58,9 +59,37 @@ double over_subsets(const salsa::Kernel& kernel, const double* x, const double* 
     return sum;
 }
 
+// Whether R'x = b and R x = b are solved, and whether every row of the result has the bits that it has by itself
+bool rows_are_right() {
+    std::vector<double> R = uniform(n * n, 3), B = uniform(m * n, 4);
+    for (salsa::Size i = 0; i < n; ++i) {
+        std::fill_n(&R[i * n], i, 0.0);
+        R[i * n + i] = 20;
+    }
+    const salsa::Sweeps& sweeps = salsa::portable::sweeps;
+    for (const bool backward : {false, true}) {
+        std::vector<double> X = B, product(m * n), alone(n), transposed(n * n);
+        for (salsa::Size i = 0; i < n * n; ++i) transposed[i] = R[i % n * n + i / n];
+        salsa::solve(sweeps, R.data(), n, X.data(), m, backward, 2);
+        salsa::times(sweeps, X.data(), m, n, (backward ? R : transposed).data(), n, backward, product.data(), 2);
+        for (salsa::Size i = 0; i < m * n; ++i)
+            if (std::fabs(product[i] - B[i]) > 1e-13) return false;
+        for (salsa::Size row = 0; row < m; ++row) {
+            alone.assign(&B[row * n], &B[row * n] + n);
+            salsa::solve(sweeps, R.data(), n, alone.data(), 1, backward, 1);
+            if (!std::equal(alone.begin(), alone.end(), &X[row * n])) return false;
+            std::vector<double> one(n);
+            salsa::times(sweeps, alone.data(), 1, n, (backward ? R : transposed).data(), n, backward, one.data(), 1);
+            if (!std::equal(one.begin(), one.end(), &product[row * n])) return false;
+        }
+    }
+    return true;
+}
+
 }  // namespace
 
 int main() {
+    if (!rows_are_right()) return std::puts("rows are solved wrongly, or have other bits beside other rows"), 1;
     const std::vector<double> X = uniform(n * D, 1);
     std::vector<double> Z = uniform(m * D, 2);
     std::copy_n(X.begin(), 3 * D, Z.begin());  // some equal values, for the equality kernel

@@ -43,6 +43,12 @@ def every_binding(_core, simd: str, missing: bool) -> None:
             look_at(
                 _core.covariances(products, np.ascontiguousarray(means.T), V[:, 0].copy(), np.eye(D + 1)[D], 2, simd)
             )
+    R = np.triu(rng.normal(size=(n, n))) + 10 * np.eye(n)
+    for flag in (False, True):
+        rows = rng.normal(size=(m, n))
+        look_at(_core.times(rows, R, flag, 2, simd))
+        _core.solve(R, rows, flag, 2, simd)
+        look_at(rows)
     for base in range(bases):
         look_at(_core.embed(rng.normal(size=n), rng.normal(size=m), rng.random(m), base, 0.7, simd))
 

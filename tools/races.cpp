@@ -3,9 +3,11 @@
 #include <cstdio>
 #include <functional>
 #include <random>
+#include <string>
 
 #include "bases.hpp"
 #include "block.hpp"
+#include "linear.hpp"
 
 using salsa::Size;
 using Numbers = std::vector<double>;
@@ -27,19 +29,19 @@ int main() {
     const salsa::Sweeps& sweeps = salsa::portable::sweeps;
     const salsa::Rule rule{3, nodes.data(), node_weights.data()};
     int failures = 0;
+    const auto compare = [&](const std::string& name, Size size, const std::function<void(double*, int)>& compute) {
+        Numbers one(size), four(size);
+        compute(one.data(), 1), compute(four.data(), 4);
+        if (one == four) return;
+        std::printf("%s depends on the number of threads\n", name.c_str());
+        ++failures;
+    };
     for (int d = 1; d <= D; ++d) {
         const Numbers weight = random(d + 1);
         std::vector<salsa::Feature> features;
         for (int j = 0; j < D; ++j) features.push_back({j % salsa::portable::Bases::size, 1.0, 1.0, 100.0, j, false});
         const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
         const salsa::Moments moments{D, d, false, weight.data(), nullptr, nullptr, nullptr};
-        const auto compare = [&](const char* name, Size size, const std::function<void(double*, int)>& compute) {
-            Numbers one(size), four(size);
-            compute(one.data(), 1), compute(four.data(), 4);
-            if (one == four) return;
-            std::printf("%s of order %d depends on the number of threads\n", name, d);
-            ++failures;
-        };
         compare("block", n * m, [&](double* out, int threads) { salsa::block(sweeps, kernel, X, Z, out, threads); });
         compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(sweeps, kernel, X, out, threads); });
         compare("orders", (d + 1) * n * m, [&](double* out, int threads) { salsa::orders(sweeps, kernel, X, Z, out, threads); });
@@ -54,6 +56,17 @@ int main() {
             compare("covariances", n * (d - 2 + D), [&](double* out, int threads) {
                 salsa::covariances(sweeps, moments, x_means.data(), n, products.data(), 0, n, coef.data(), out, threads);
             });
+    }
+    Numbers R = random(n * n);
+    for (Size i = 0; i < n; ++i) R[i * n + i] += n;
+    for (const bool flag : {false, true}) {
+        compare("solve", n * n, [&](double* out, int threads) {
+            std::copy(H.begin(), H.end(), out);
+            salsa::solve(sweeps, R.data(), n, out, n, flag, threads);
+        });
+        compare("times", n * n, [&](double* out, int threads) {
+            salsa::times(sweeps, H.data(), n, n, R.data(), n, flag, out, threads);
+        });
     }
     std::printf("races: every threaded function on %d threads\n", 4);
     return failures;

@@ -17,6 +17,7 @@
 
 #include "bases.hpp"
 #include "block.hpp"
+#include "linear.hpp"
 #ifdef SALSA_X86
 #include "cpu.hpp"
 #endif
@@ -27,6 +28,7 @@ using namespace nb::literals;
 namespace {
 
 using Matrix = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Rows = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // overwritten
 using Cube = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
@@ -36,6 +38,8 @@ using Bases = salsa::portable::Bases;  // names, codes, rates and limits are the
 void require(bool condition, const std::string& message) {
     if (!condition) throw nb::value_error(message.c_str());
 }
+
+void require_threads(int threads) { require(threads >= 1 && threads <= 4096, "n_threads: must lie between 1 and 4096"); }
 
 // NumPy's arrays may start anywhere, as views of bytes do; a double may not.
 template <class... Arrays>
@@ -113,7 +117,7 @@ class Call {
         require(bandwidth.shape(0) == D && relevance.shape(0) == D && (!missing || missing->shape(0) == D),
                 "base, bandwidth, relevance: one value per feature of X is needed");
         require(weight.shape(0) >= 2 && weight.shape(0) <= D + 1, "weights: orders 0..d with 1 <= d <= number of features are needed");
-        require(threads >= 1 && threads <= 4096, "n_threads: must lie between 1 and 4096");
+        require_threads(threads);
         int column = 0;
         for (size_t j = 0; j < D; ++j) {
             const bool has_missing = missing && missing->data()[j];
@@ -250,7 +254,7 @@ Array covariances(const Cube& products, const Matrix& means, const Vector& coef,
     require(weights.shape(0) >= 4 && d <= D, "weights: orders 0..d with 3 <= d <= number of features are needed");
     require(means.shape(0) == D && means.shape(1) == coef.shape(0), "means: one value per feature and row is needed");
     require(r <= columns && columns <= coef.shape(0), "products: of rows with all rows up to them are needed");
-    require(n_threads >= 1 && n_threads <= 4096, "n_threads: must lie between 1 and 4096");
+    require_threads(n_threads);
     const salsa::Sweeps& sweeps = choose(simd);
     const bool product_alone = d == D && std::all_of(weights.data(), weights.data() + d, [](double weight) { return weight == 0.0; });
     const salsa::Moments moments{int(D), int(d), product_alone, weights.data(), nullptr, nullptr, nullptr};
@@ -262,6 +266,33 @@ Array covariances(const Cube& products, const Matrix& means, const Vector& coef,
                            coef.data(), out.get(), n_threads);
     }
     return new_array(out, {r, size});
+}
+
+void solve(const Matrix& R, const Rows& X, bool backward, int n_threads, const std::optional<std::string>& simd) {
+    const size_t n = R.shape(0), m = X.shape(0);
+    require_aligned(R, X);
+    require(n >= 1 && R.shape(1) == n, "R: must be square, with at least one row");
+    require(X.shape(1) == n, "X: one column per row of R is needed");
+    require_threads(n_threads);
+    const salsa::Sweeps& sweeps = choose(simd);
+    nb::gil_scoped_release release;
+    salsa::solve(sweeps, R.data(), salsa::Size(n), X.data(), salsa::Size(m), backward, n_threads);
+}
+
+Array times(const Matrix& B, const Matrix& A, bool upper, int n_threads, const std::optional<std::string>& simd) {
+    const size_t m = B.shape(0), n = B.shape(1), c = A.shape(0);
+    require_aligned(B, A);
+    require(A.shape(1) == n, "A: has another number of columns than B");
+    require_threads(n_threads);
+    const salsa::Sweeps& sweeps = choose(simd);
+    require(m == 0 || c <= PTRDIFF_MAX / sizeof(double) / m, "A: the result would be beyond all memory");
+    auto out = allocate(m * c);
+    if (n == 0) std::fill_n(out.get(), m * c, 0.0);
+    else {
+        nb::gil_scoped_release release;
+        salsa::times(sweeps, B.data(), salsa::Size(m), salsa::Size(n), A.data(), salsa::Size(c), upper, out.get(), n_threads);
+    }
+    return new_array(out, {m, c});
 }
 
 }  // namespace
@@ -301,4 +332,9 @@ NB_MODULE(_core, module) {
     module.def("covariances", &covariances, "products"_a.noconvert(), "means"_a.noconvert(), "coef"_a.noconvert(), "weights"_a.noconvert(),
                "n_threads"_a = 1, "simd"_a = nb::none(),
                "(r, d-2 + D): covariances of rows with all rows up to them, by order from 3 on, and what concerns each feature.");
+    module.def("solve", &solve, "R"_a.noconvert(), "X"_a.noconvert(), "backward"_a, "n_threads"_a = 1, "simd"_a = nb::none(),
+               "Overwrites every row b of X (m, n) by the x with R'x = b, or with R x = b (backward), R (n, n) upper triangular. A row has "
+               "the same bits whatever rows stand beside it.");
+    module.def("times", &times, "B"_a.noconvert(), "A"_a.noconvert(), "upper"_a = false, "n_threads"_a = 1, "simd"_a = nb::none(),
+               "B A' (m, c), where upper says that A_ij = 0 for j < i; a row has the same bits whatever rows stand beside it.");
 }

@@ -17,6 +17,7 @@ namespace salsa {
 using Size = std::ptrdiff_t;
 
 constexpr int panel_width = 32;
+constexpr int lane_step = 8;  // rows side by side come in multiples of this many lanes
 
 struct Feature {
     int base;          // its place in the list of bases.hpp, where rate and limit are explained
@@ -55,6 +56,8 @@ struct Moments {  // of the base kernels of two points under the background, fea
     const double* product;  // (D, panel_width): a_j^2 mean_X of what k_j(X, x) and k_j(X, z_c) are beyond their means, multiplied
 };
 
+enum class Order { by_row, by_column };
+
 struct Sweeps {
     // out (panel_width,): k(x, z_c). scratch: scratch_values(d) doubles.
     void (*values)(const Kernel&, const double* x, const double* panel, double* scratch, double* out);
@@ -71,6 +74,9 @@ struct Sweeps {
     // g (panel_width,): adds g times the covariance of what k(X, x) and k(X, z_c) hold of every order from 3 on (d-2,
     // panel_width), and of what in these concerns each feature (D, panel_width). scratch: scratch_covariance doubles.
     void (*covariance)(const Moments&, const double* g, double* scratch, double* by_order, double* by_feature);
+    // y (rows, lanes): adds sum_j A_ij x_j to y_i, j ascending; x (columns, lanes), lanes a multiple of lane_step. A_ij stands at
+    // a[i * stride + j] (by row) or a[j * stride + i] (by column).
+    void (*add_products)(Order, const double* a, Size stride, Size rows, Size columns, const double* x, double* y, Size lanes);
 };
 
 constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }

@@ -82,3 +82,17 @@ def covariances(
     n_threads: int = 1,
     simd: str | None = None,
 ) -> NDArray[float64]: ...  # (r, d-2 + D)
+def solve(
+    R: NDArray[float64],  # (n, n): its upper triangle
+    X: NDArray[float64],  # (m, n): every row b is overwritten by the x with R'x = b,
+    backward: bool,  # or with R x = b
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> None: ...
+def times(
+    B: NDArray[float64],  # (m, n)
+    A: NDArray[float64],  # (c, n)
+    upper: bool = False,  # A_ij = 0 for j < i
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (m, c)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from salsa.data.columns import Columns
 from salsa.expansion import KernelExpansion
 from salsa.selection.results import OrderSearch
-from salsa.uncertainty import Uncertainty
+from salsa.uncertainty import Unavailable, Uncertainty
 
 
 class Fitted(NamedTuple):
@@ -22,7 +22,7 @@ class Fitted(NamedTuple):
     flat: bool  # y had one dimension
     expansion: KernelExpansion
     search: OrderSearch
-    uncertainty: Uncertainty
+    uncertainty: Uncertainty | Unavailable
 
 
 def assign(model: Any, fitted: Fitted) -> None:

@@ -24,7 +24,9 @@ from salsa.fitted import Fitted, assign, fitted_of
 from salsa.fitting import fit_source, fit_table
 from salsa.options import Options, check_probability, parse_options, parse_resources
 from salsa.persistence.model_file import read_model, write_model
-from salsa.uncertainty import LeaveOneOut, Uncertainty
+from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
+from salsa.uncertainty.cvplus import LowRankUncertainty
+from salsa.uncertainty.jackknife import ExactUncertainty
 
 
 class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
@@ -185,8 +187,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         values = self._shaped(self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
         if not return_std:
             return values
-        uncertainty = self._uncertainty()
-        parts = [uncertainty.posterior_sd(k, prior) for _, k, prior in self._blocks(X, uncertainty)]
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
         return values, self._shaped(np.concatenate(parts))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
@@ -199,10 +201,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         check_probability("coverage", coverage)
         X = encoded(self, X)
-        values = self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs))
-        uncertainty = self._uncertainty()
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        values = self.expansion_.predict(X, n_threads=threads)
         parts = [
-            uncertainty.interval(values[rows], k, prior, coverage) for rows, k, prior in self._blocks(X, uncertainty)
+            uncertainty.interval(values[rows], k, prior, coverage, n_threads=threads)
+            for rows, k, prior in self._blocks(X, uncertainty)
         ]
         intervals = np.concatenate(parts)
         if np.isinf(intervals).any():
@@ -217,14 +220,17 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         ``expansion_.anchors``, which is not that of the table, and needs their n x n kernel matrix. A low-rank fit does
         not keep its rows: give those of them that you ask for, with their weights.
         """
-        uncertainty = self._uncertainty()
-        if uncertainty.keeps_rows or X is None or y is None:
-            return uncertainty.leave_one_out(None, *3 * [np.empty(0)])
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        if isinstance(uncertainty, ExactUncertainty):
+            return uncertainty.training_rows()
+        assert isinstance(uncertainty, LowRankUncertainty)
+        if X is None or y is None:
+            raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
         rows, y = checked_rows(encoded(self, X), y)
         given = Observations(rows, y.reshape(len(y), -1), checked_weights(sample_weight, rows))
-        values = self.expansion_.predict(rows, n_threads=parse_threads(self.n_jobs))
+        values = self.expansion_.predict(rows, n_threads=threads)
         parts = [
-            uncertainty.leave_one_out(given.some(some), values[some], k, prior)
+            uncertainty.leave_one_out(given.some(some), values[some], k, prior, n_threads=threads)
             for some, k, prior in self._blocks(rows, uncertainty)
         ]
         names = ("target", "prediction", "sd", "weight")
@@ -236,7 +242,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         Effects are such functionals. k (m, n) is what they make of the kernel with the training rows, prior (m,) of
         the kernel in both arguments.
         """
-        return self._uncertainty().posterior_sd(k, prior, constant=0.0)
+        return self._uncertainty().posterior_sd(k, prior, constant=0.0, n_threads=parse_threads(self.n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
@@ -258,6 +264,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _uncertainty(self) -> Uncertainty:
         """Return the uncertainty, ready for questions; an exact fit computes it on first use."""
         uncertainty = fitted_of(self).uncertainty
+        if isinstance(uncertainty, Unavailable):
+            raise ValueError(uncertainty.reason)
         uncertainty.prepare(self.memory_limit, parse_threads(self.n_jobs))
         return uncertainty
 

@@ -67,6 +67,15 @@ def is_legal(name: str, a: dict) -> bool:
         (D, r, c), n = a["products"].shape, len(a["coef"])
         shapes = is_array(a["weights"], 1) and 4 <= len(a["weights"]) <= D + 1
         return shapes and runs(a) and a["means"].shape == (D, n) and r <= c <= n
+    if name == "solve":
+        if not (is_array(a["R"], 2) and is_array(a["X"], 2) and a["X"].flags.writeable):
+            return False
+        n = len(a["R"])
+        return runs(a) and isinstance(a["backward"], bool) and a["R"].shape == (n, n) and a["X"].shape[1] == n >= 1
+    if name == "times":
+        if not (is_array(a["B"], 2) and is_array(a["A"], 2)):
+            return False
+        return runs(a) and isinstance(a["upper"], bool) and a["A"].shape[1] == a["B"].shape[1]
     if not is_kernel(a, alone=name not in ("product", "shapley")):
         return False
     n, m, D = len(a["X"]), len(a["X"] if a["Z"] is None else a["Z"]), len(a["base"])
@@ -148,6 +157,8 @@ SCALARS = {
     "n_threads": [1, 2, 5, 4096, 0, -1, 4097, 2**40, 0.5, None, "1"],
     "simd": [None, *LEVELS, "", "avx1024", 2],
     "all_orders": [True, False],
+    "backward": [True, False, None, "yes"],
+    "upper": [True, False, None, "yes"],
     "base": [0, BASES - 1, BASES, -1, 2**40],
     "bandwidth": [1e-150, 1e150, np.inf, -np.inf, np.nan, 0.0, 1e200, -1.0],
 }
@@ -167,6 +178,14 @@ def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
             "coef": rng.random(n + m),
         }
         return moments | {"weights": rng.random(d + 1)} | run
+    if name == "solve":  # what is below the diagonal has nothing to say
+        return {
+            "R": 0.1 * rng.normal(size=(n, n)) + 2 * np.eye(n),
+            "X": rng.normal(size=(m, n)),
+            "backward": False,
+        } | run
+    if name == "times":
+        return {"B": rng.normal(size=(m, n)), "A": np.triu(rng.normal(size=(r, n))), "upper": True} | run
     missing = (np.arange(D) % 2 == 0).astype(np.int8) if sizes["missing"] else None
     columns = D if missing is None else D + 2 * int(missing.sum())
     X, Z = rng.normal(size=(n, columns)).round(1), rng.normal(size=(m, columns)).round(1)
@@ -194,7 +213,8 @@ def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
     return kernel | own[name] | run
 
 
-BINDINGS = ("block", "orders", "product", "gradient", "shapley", "embed", "covariances")
+KERNEL_BINDINGS = ("block", "orders", "product", "gradient", "shapley", "embed", "covariances")
+BINDINGS = (*KERNEL_BINDINGS, "solve", "times")
 ROWS = st.sampled_from([0, 1, 2, 31, 32, 33, 65])
 SIZES = st.fixed_dictionaries(
     {
@@ -227,6 +247,10 @@ def calls(draw, name: str):
 def expected_shapes(name: str, a: dict) -> list[tuple[int, ...]]:
     if name == "embed":
         return [(len(a["x"]), 2)]
+    if name == "solve":
+        return [a["X"].shape]
+    if name == "times":
+        return [(len(a["B"]), len(a["A"]))]
     d = len(a["weights"]) - 1
     if name == "covariances":
         D, r, _ = a["products"].shape
@@ -248,10 +272,23 @@ def orders_of(a: dict) -> np.ndarray:
     return np.array([naive.elementary_symmetric(s, order) for order in range(len(a["weights"]))])
 
 
+def answer(name: str, a: dict) -> tuple:
+    """Of a binding; `solve` overwrites its rows."""
+    found = getattr(_core, name)(**a)
+    return (a["X"],) if name == "solve" else found if isinstance(found, tuple) else (found,)
+
+
 def assert_right(name: str, a: dict, found: tuple) -> None:
     assert [part.shape for part in found] == expected_shapes(name, a)
     arrays = [value for value in a.values() if isinstance(value, np.ndarray)]
     if any(np.abs(array).max(initial=0) > 1e9 or not np.isfinite(array).all() for array in arrays):
+        return
+    if name == "solve" and np.abs(a["R"].diagonal()).min() > 0.1:
+        R = np.triu(a["R"])
+        np.testing.assert_allclose(found[0] @ (R.T if a["backward"] else R), a["X"], rtol=1e-9, atol=1e-9)
+    if name == "times" and not (a["upper"] and np.tril(a["A"], -1).any()):
+        np.testing.assert_allclose(found[0], a["B"] @ a["A"].T, rtol=1e-9, atol=1e-12)
+    if name == "solve":
         return
     assert all(np.isfinite(part).all() for part in found)
     if name in ("block", "orders", "product", "gradient") and a["missing"] is None and prod(found[0].shape):
@@ -269,8 +306,8 @@ def assert_right(name: str, a: dict, found: tuple) -> None:
 def assert_right_or_refused(name: str, arguments: dict) -> None:
     binding = getattr(_core, name)
     if is_legal(name, arguments):
-        found = binding(**arguments)
-        assert_right(name, arguments, found if isinstance(found, tuple) else (found,))
+        rows = {"X": arguments["X"].copy()} if name == "solve" else {}
+        assert_right(name, arguments | rows, answer(name, arguments))
     else:
         with pytest.raises((TypeError, ValueError)):
             binding(**arguments)
@@ -300,16 +337,17 @@ def test_every_instruction_set_gives_the_same_answer(name, missing):
         arguments = arguments_of(name, USUAL | {"D": 6, "d": d, "missing": missing}, rng)
         if "base" in arguments and name != "embed":
             arguments["base"] = np.arange(6, dtype=np.int8) % BASES
-        answers = [getattr(_core, name)(**arguments | {"simd": simd}) for simd in LEVELS]
-        for answer in answers[:-1]:
-            for part, reference in zip(
-                *(a if isinstance(a, tuple) else (a,) for a in (answer, answers[-1])), strict=True
-            ):
+        rows = arguments.get("X")
+        answers = [
+            answer(name, arguments | {"simd": simd} | ({} if rows is None else {"X": rows.copy()})) for simd in LEVELS
+        ]
+        for found in answers[:-1]:
+            for part, reference in zip(found, answers[-1], strict=True):
                 np.testing.assert_allclose(part, reference, rtol=1e-11, atol=1e-11 * np.abs(reference).max())
 
 
 @pytest.mark.parametrize("simd", LEVELS)
-@pytest.mark.parametrize("name", BINDINGS)
+@pytest.mark.parametrize("name", KERNEL_BINDINGS)
 def test_many_features_and_the_highest_order(name, simd):
     D = 24 if name == "covariances" else 150
     sizes = {"n": 3, "m": 33, "r": 2, "q": 1, "D": D, "d": D, "T": 2, "missing": False}
@@ -339,6 +377,13 @@ def test_results_beyond_all_memory_are_refused(name, q):
     arguments = arguments_of(name, sizes, np.random.default_rng(0)) | {"V": np.empty((0, q))}
     with pytest.raises((MemoryError, ValueError)):
         getattr(_core, name)(**arguments)
+
+
+def test_products_beyond_all_memory_are_refused():
+    """Matrices (c, 0) hold nothing and claim any number of rows."""
+    for rows in (2**57, 2**59):
+        with pytest.raises((MemoryError, ValueError)):
+            _core.times(np.empty((32, 0)), np.empty((rows, 0)))
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")

@@ -256,6 +256,17 @@ class TestRegressor:
             assert found.sd[row, 0] == pytest.approx(np.sqrt(amplitude * t), rel=1e-6)
         np.testing.assert_allclose(found.target[:, 0], 100 * y)
 
+    def test_a_root_of_earlier_versions_that_is_no_triangle_is_read(self):
+        X, y, _ = simulated(150)
+        model = fitted(X, y, rank=40)
+        uncertainty, _ = model._cvplus
+        k, prior = model.expansion_.kernel(X, model.expansion_.anchors), model.expansion_.kernel.diagonal(X)
+        rotation = np.linalg.qr(np.random.default_rng(0).normal(size=uncertainty.root.shape))[0]
+        state = uncertainty.state() | {"cv_root": uncertainty.root @ rotation}
+        read = type(uncertainty).from_state(state, uncertainty.L)
+        assert not np.triu(read.root, 1).any()
+        np.testing.assert_allclose(read.posterior_sd(k, prior), uncertainty.posterior_sd(k, prior), rtol=1e-9)
+
     def test_too_few_rows_for_the_coverage(self):
         X, y, _ = simulated(20)
         model = fitted(X, y, rank=10)

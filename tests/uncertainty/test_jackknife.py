@@ -5,7 +5,6 @@ from math import ceil, floor
 import numpy as np
 import pytest
 
-from salsa._utils import memory
 from salsa.uncertainty import jackknife
 from salsa.uncertainty.jackknife import Jackknife, learn_jackknife
 
@@ -113,8 +112,7 @@ def test_leave_one_out_equals_refits(counts, q):
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8, 0.9, 0.95])
-def test_jackknife_plus_equals_refits(counts, scaled, coverage, monkeypatch):
-    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 75)  # blocks of three rows
+def test_jackknife_plus_equals_refits(counts, scaled, coverage):
     problem = Problem(counts=counts)
     uncertainty = forced(problem.learn(), scaled=scaled)
     interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
@@ -148,8 +146,7 @@ def test_a_weight_is_the_row_repeated_and_left_out_at_once():
 
 
 @pytest.mark.parametrize("counts", COUNTS)
-def test_posterior_sd_equals_its_definition(counts, monkeypatch):
-    monkeypatch.setattr(memory, "BLOCK_NUMBERS", 1)
+def test_posterior_sd_equals_its_definition(counts):
     problem = Problem(counts=counts)
     uncertainty = problem.learn()
     t = naive_remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.w)

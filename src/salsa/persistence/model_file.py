@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._version import __version__
 from salsa.data.columns import Columns
@@ -28,7 +29,7 @@ from salsa.selection.results import Contender, OrderResult, OrderSearch
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
-from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty
+from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, lower_root
 from salsa.uncertainty.jackknife import ExactUncertainty
 
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
@@ -213,7 +214,7 @@ def _distributions(
     return tuple(Distribution(*part) for part in parts)
 
 
-def uncertainty_state(uncertainty: Uncertainty) -> dict[str, Floats]:
+def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Floats]:
     """Return the arrays of an uncertainty; the factor L of a low-rank one follows from the anchors."""
     if isinstance(uncertainty, ExactUncertainty):
         return {} if uncertainty.weight is None else {"weight": uncertainty.weight}
@@ -229,7 +230,7 @@ def uncertainty_state(uncertainty: Uncertainty) -> dict[str, Floats]:
 
 def uncertainty_from(
     arrays: Mapping[str, Floats], expansion: KernelExpansion, alpha: float, averaged: bool
-) -> Uncertainty:
+) -> Uncertainty | Unavailable:
     if averaged:
         return Unavailable(NO_UNCERTAINTY)
     if "cv_unit" not in arrays:
@@ -238,7 +239,8 @@ def uncertainty_from(
     points, unit = arrays.get("cv_points", expansion.anchors), arrays["cv_unit"]
     if points.shape[1:] != expansion.anchors.shape[1:]:
         raise ValueError("its uncertainty is not of its features")
-    kept = _cvplus(arrays, positive_factor(expansion.kernel(points)))
+    with one_blas_thread():  # as in the fit, for the same bits
+        kept = _cvplus(arrays, positive_factor(expansion.kernel(points)))
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
         raise ValueError("its uncertainty is not of its outputs")
     return LowRankUncertainty(kept, unit, points)
@@ -256,7 +258,9 @@ def _cvplus(arrays: Mapping[str, Floats], L: Floats) -> CVPlus:
     if (amplitude < 0).any() or (scalars <= 0).any() or (np.diff(arrays["cv_below"]) < 0).any():
         raise ValueError("its uncertainty has negative variances or counts")
     thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, folds, CLASSES)
-    parts = (L, arrays["cv_mean"], arrays["cv_root"], float(scalars[0]), float(scalars[1]), amplitude)
+    root = arrays["cv_root"]  # no triangle in files of earlier versions
+    root = lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
+    parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)
     return CVPlus(*parts, thetas, offsets, below, arrays["cv_scaled"] > 0)
 
 

@@ -17,7 +17,7 @@ from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 from salsa.losses import Loss
 from salsa.solvers.alpha import AlphaPath
-from salsa.uncertainty import Uncertainty
+from salsa.uncertainty import Unavailable, Uncertainty
 
 #: Solvers by the name that users give, and the module of each
 SOLVERS = {
@@ -51,7 +51,7 @@ class Solution(NamedTuple):
     """The fitted function and what the solver knows of it, in the units of the target."""
 
     expansion: KernelExpansion
-    uncertainty: Uncertainty
+    uncertainty: Uncertainty | Unavailable
     path: AlphaPath | None = None  # None: alpha is that of the task
     degrees_of_freedom: float = 0.0  # at the alpha of the path
     notes: tuple[str, ...] = ()

@@ -23,7 +23,7 @@ from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.solvers.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
-from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores
+from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
 
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # times alpha: the trace of the kernel matrix that anchors may leave unexplained
@@ -60,7 +60,7 @@ class Ridge(NamedTuple):
     def cvplus(self, anchors: Anchors) -> CVPlus:
         """Return the uncertainty without the sizes of residuals."""
         whole, total, alpha = self.whole, self.total, self.path.alpha
-        root = np.ascontiguousarray(whole.V * np.sqrt(alpha / (whole.values + alpha)))  # as a file gives it back
+        root = lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
         least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
         amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
         thetas, offsets = (np.array(parts) for parts in zip(*self.without, strict=True))

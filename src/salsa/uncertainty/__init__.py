@@ -1,12 +1,11 @@
-"""How sure a prediction is: standard deviations, intervals and leave-one-out predictions."""
+"""The uncertainty of predictions: standard deviations, intervals and leave-one-out predictions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from typing import NamedTuple, Protocol
 
 from salsa._utils.arrays import Floats
-from salsa.data.rows import Observations
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,12 +24,12 @@ class LeaveOneOut:
 class Uncertainty(Protocol):
     """What a model keeps to say how sure it is, in the units of the target.
 
-    k (m, r) are kernel values of m rows with the `points`, and prior (m,) is k(x, x).
+    k (m, r) are kernel values of m rows with the `points`, and prior (m,) is k(x, x). Leave-one-out predictions are
+    ``training_rows()`` of an exact fit, which keeps its rows, and ``leave_one_out(rows, ...)`` of a low-rank fit.
     """
 
     @property
-    def keeps_rows(self) -> bool:
-        """Whether the training rows are kept, so that ``leave_one_out`` needs no rows."""
+    def keeps_rows(self) -> bool: ...
 
     @property
     def points(self) -> Floats:
@@ -39,42 +38,20 @@ class Uncertainty(Protocol):
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Compute what predictions need, once; MemoryError before it would take more than the limit."""
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        """Return the posterior standard deviation (m, q) of f at m rows.
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
+        """Return the posterior standard deviation (m, q) of f at m rows, or of m linear functionals of f.
 
-        The same of m linear functionals of f: k is what each makes of the kernel with the points, prior of the kernel
-        in both arguments, and constant of the constant 1.
+        For functionals, k is what each makes of the kernel with the points, prior of the kernel in both arguments, and
+        constant of the constant 1.
         """
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
         """Return lower and upper ends (m, q, 2) of intervals for new observations."""
 
-    def leave_one_out(self, rows: Observations | None, prediction: Floats, k: Floats, prior: Floats) -> LeaveOneOut:
-        """Return what the model without each row says of it; without rows, of the training rows that are kept."""
 
-
-@dataclass(frozen=True)
-class Unavailable:
-    """Instead of an uncertainty: the reason why there is none. Every question raises it as a ValueError."""
+class Unavailable(NamedTuple):
+    """Instead of an uncertainty: the reason why there is none."""
 
     reason: str
-    keeps_rows: bool = False
-
-    @property
-    def points(self) -> Floats:
-        self._refuse()
-
-    def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
-        self._refuse()
-
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        self._refuse()
-
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
-        self._refuse()
-
-    def leave_one_out(self, rows: Observations | None, prediction: Floats, k: Floats, prior: Floats) -> LeaveOneOut:
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
-        raise ValueError(self.reason)

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import qr
 
 from salsa._utils.arrays import Floats
+from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
 
@@ -45,7 +46,7 @@ class CVPlus:
 
     L: Floats  # (r, r)
     mean: Floats  # (r,) of phi
-    root: Floats  # (r, r): alpha (C + alpha I)^-1 = root root'
+    root: Floats  # (r, r), lower triangular, in LAPACK's order: alpha (C + alpha I)^-1 = root root'
     alpha: float
     weight: float  # W
     amplitude: Floats  # (q,)
@@ -54,50 +55,64 @@ class CVPlus:
     below: Floats  # (q, folds, classes): weight of the residuals up to the end of each class
     scaled: NDArray[np.bool_]  # (q,)
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
 
         The same of m linear functionals of f, from what each makes of k(., z), of k (twice) and of the constant 1.
         """
-        return np.sqrt(np.outer(self._remainder(self._features(k), prior, constant), self.amplitude))
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        t = self._remainder(F, self._known(F, constant, n_threads), prior, constant)
+        return np.sqrt(np.outer(t, self.amplitude))
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
         """CV+: lower and upper ends (m, q, 2) for new observations.
 
         Of the values f_-fold(i)(x) + |r_i|, the ceil(coverage (W + 1))-th smallest is the upper end; the lower end is
         the mirror image. Residuals count relative to sqrt(t + alpha) where scaled.
         """
-        F = self._features(k)
         need = coverage * (self.weight + 1.0) * (1.0 - 1e-12)
         interval = np.empty((*prediction.shape, 2))
         if need > self.weight:
             interval[..., 0], interval[..., 1] = -np.inf, np.inf
             return interval
-        scale = np.sqrt(self._remainder(F, prior) + self.alpha)
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        scale = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.alpha)
         for j in range(prediction.shape[1]):
-            left_out = F @ self.thetas[:, :, j].T + self.offsets[:, j]
+            left_out = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
             reach = np.sqrt(self.amplitude[j]) * (scale if self.scaled[j] else np.full(len(F), np.sqrt(self.alpha)))
             interval[:, j, 0] = -self._end(j, -left_out, reach, need)
             interval[:, j, 1] = self._end(j, left_out, reach, need)
         return np.sort(interval, axis=-1)
 
-    def leave_one_out(self, k: Floats, prior: Floats, prediction: Floats, Y: Floats, weight: Floats) -> LeaveOneOut:
+    def leave_one_out(
+        self,
+        k: Floats,
+        prior: Floats,
+        prediction: Floats,
+        Y: Floats,
+        weight: Floats,
+        *,
+        n_threads: int | None = None,
+    ) -> LeaveOneOut:
         """Of training rows, for the same anchors and alpha: what the fit without each row says of it.
 
         With g = 1/W + (phi - mean)'(C + alpha I)^-1 (phi - mean), a row of weight w has the leverage w g; without it
         the residual is r / (1 - w g), and its posterior variance has g / (1 - w g) in the place of g.
         """
-        F = self._features(k)
-        known = (F - self.mean) @ self.root
-        g = 1.0 / self.weight + np.einsum("ij,ij->i", known, known) / self.alpha
+        F = solve_rows(self.L, k, n_threads=n_threads)
+        known = self._known(F, 1.0, n_threads)
+        g = 1.0 / self.weight + dot_rows(known, known) / self.alpha
         rest = np.maximum(1.0 - weight * g, 1e-12)  # rounding may leave nothing of a row that is fitted exactly
-        t = np.maximum(prior - np.einsum("ij,ij->i", F, F), 0.0) + self.alpha * (g / rest + 1.0 / weight)
+        t = np.maximum(prior - dot_rows(F, F), 0.0) + self.alpha * (g / rest + 1.0 / weight)
         without = Y - (Y - prediction) / rest[:, None]
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
         """Of rows that are held out in these folds."""
-        scale = np.sqrt(self._remainder(F, prior) + self.alpha)
+        known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
+        scale = np.sqrt(self._remainder(F, known, prior) + self.alpha)
         counts = np.zeros((2, len(self.thetas), Y.shape[1], CLASSES))
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)
@@ -110,8 +125,7 @@ class CVPlus:
 
     def transformed(self, P: Floats, mean: Floats) -> CVPlus:
         """The same of other features phi with this mean, P'phi being the ones it was learned with. P (r, R)."""
-        root = qr((P @ self.root).T, mode="r", check_finite=False)[0][: len(P)].T  # root root' = P root root' P'
-        return replace(self, mean=mean, root=np.ascontiguousarray(root), thetas=P @ self.thetas)
+        return replace(self, mean=mean, root=lower_root(P @ self.root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
         """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
@@ -122,14 +136,13 @@ class CVPlus:
         counts = np.where(scaled[None, :, None], scores.counts[1], scores.counts[0]) * (self.weight / counted)
         return replace(self, below=np.cumsum(counts, axis=-1).transpose(1, 0, 2), scaled=scaled)
 
-    def _features(self, k: Floats) -> Floats:
-        features: Floats = solve_triangular(self.L, k.T, lower=True, check_finite=False).T
-        return features
+    def _known(self, F: Floats, constant: float, n_threads: int | None) -> Floats:
+        """Return root' (phi - constant mean) (m, r)."""
+        return times_rows(F - constant * self.mean, self.root.T, upper=True, n_threads=n_threads)
 
-    def _remainder(self, F: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def _remainder(self, F: Floats, known: Floats, prior: Floats, constant: float = 1.0) -> Floats:
         """t(x) (m,), positive whatever rounding says."""
-        known = (F - constant * self.mean) @ self.root
-        t = prior - np.einsum("ij,ij->i", F, F) + np.einsum("ij,ij->i", known, known)
+        t = prior - dot_rows(F, F) + dot_rows(known, known)
         remainder: Floats = np.maximum(t, 0.0) + constant**2 * self.alpha / self.weight
         return remainder
 
@@ -164,6 +177,12 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
     return classes
 
 
+def lower_root(A: Floats) -> Floats:
+    """Return a lower triangular root (r, r), in LAPACK's order, with root root' = A A'; A (r, R), R >= r."""
+    (upper,) = qr(A.T, mode="r", check_finite=False)
+    return np.array(upper[: len(A)], dtype=np.float64, order="C").T
+
+
 @dataclass(frozen=True, eq=False)
 class LowRankUncertainty:
     """The uncertainty of a low-rank fit, in the units of the target; see ``salsa.uncertainty.Uncertainty``."""
@@ -174,17 +193,20 @@ class LowRankUncertainty:
     keeps_rows: bool = False
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
-        """Nothing is left to compute."""
+        """Do nothing: a low-rank fit keeps all that predictions need."""
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        return self.unit * self.cvplus.posterior_sd(k, prior, constant)
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
+        return self.unit * self.cvplus.posterior_sd(k, prior, constant, n_threads=n_threads)
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
-        return self.unit[:, None] * self.cvplus.interval(prediction / self.unit, k, prior, coverage)
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
+        ends = self.cvplus.interval(prediction / self.unit, k, prior, coverage, n_threads=n_threads)
+        return self.unit[:, None] * ends
 
-    def leave_one_out(self, rows: Observations | None, prediction: Floats, k: Floats, prior: Floats) -> LeaveOneOut:
-        if rows is None:
-            raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
-        unit = self.unit
-        found = self.cvplus.leave_one_out(k, prior, prediction / unit, rows.Y / unit, rows.weight)
+    def leave_one_out(
+        self, rows: Observations, prediction: Floats, k: Floats, prior: Floats, *, n_threads: int | None = None
+    ) -> LeaveOneOut:
+        unit, Y = self.unit, rows.Y / self.unit
+        found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, rows.weight, n_threads=n_threads)
         return LeaveOneOut(unit * found.target, unit * found.prediction, unit * found.sd, found.weight)

@@ -30,9 +30,9 @@ from scipy.linalg.lapack import dtrtri
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
-from salsa._utils.memory import exact_bytes, memory_limit_bytes, require_memory, row_blocks
+from salsa._utils.memory import exact_bytes, memory_limit_bytes, require_memory
+from salsa._utils.rowwise import dot_rows, solve_rows
 from salsa._utils.weighted import power_of_two, weights_or_ones
-from salsa.data.rows import Observations
 from salsa.expansion import KernelExpansion
 from salsa.uncertainty import LeaveOneOut
 
@@ -61,37 +61,36 @@ class Jackknife:
         """Variance (q,) of y about f: a alpha."""
         return self.alpha * self.amplitude
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
 
         The same of m linear functionals of f, from what each makes of k(., x_i), of k (twice) and of the constant 1.
         An observation has the variance a t(x) + noise. Takes m n^2 flops.
         """
-        t = np.empty(len(k))
-        for rows in row_blocks(*k.shape):
-            t[rows] = _remainder(self, _half_solve(self, k[rows]), prior[rows], constant)
+        t = _remainder(self, _half_solve(self, k, n_threads), prior, constant)
         return np.sqrt(np.outer(t, self.amplitude))
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
         """Jackknife+ (Barber et al., Annals of Statistics, 2021): lower and upper ends (m, q, 2) for new observations.
 
         Of the n values f_-i(x) + score_i s_i(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower end
         is the mirror image. s_i = 1, or the leave-one-out predictive scale sqrt(t_-i(x) + alpha) where scaled. A weight
         of 2 is two of the n values. A new observation is covered with probability >= 2 coverage - 1 whatever the
         distribution, and about `coverage` in practice. Rows whose weights sum to N cannot promise more than
-        N / (N + 1): beyond that, the ends are infinite. Takes 2 m n^2 flops, and up to eight blocks of 16 MiB beside k.
+        N / (N + 1): beyond that, the ends are infinite. Takes 2 m n^2 flops, and up to eight times the memory of k.
         """
         interval = np.empty((*prediction.shape, 2))
-        for rows in row_blocks(*k.shape):
-            V = _half_solve(self, k[rows])
-            t = _remainder(self, V, prior[rows])
-            H = _effects(self, V)
-            scale = _scales(self, H, t) if self.scaled.any() else np.empty(0)
-            for j, f in enumerate(prediction[rows].T):
-                left_out = f[:, None] - H * self.loo_residual[:, j]
-                reach = self.score[:, j] * (scale if self.scaled[j] else 1.0)
-                interval[rows, j, 0] = -_quantile(reach - left_out, self.weight, coverage)
-                interval[rows, j, 1] = _quantile(reach + left_out, self.weight, coverage)
+        V = _half_solve(self, k, n_threads)
+        t = _remainder(self, V, prior)
+        H = _effects(self, V, n_threads)
+        scale = _scales(self, H, t) if self.scaled.any() else np.empty(0)
+        for j, f in enumerate(prediction.T):
+            left_out = f[:, None] - H * self.loo_residual[:, j]
+            reach = self.score[:, j] * (scale if self.scaled[j] else 1.0)
+            interval[:, j, 0] = -_quantile(reach - left_out, self.weight, coverage)
+            interval[:, j, 1] = _quantile(reach + left_out, self.weight, coverage)
         return np.sort(interval, axis=-1)  # the ends can only cross for a coverage below one half
 
     def leave_one_out(self, unit: Floats) -> LeaveOneOut:
@@ -154,29 +153,32 @@ def _width(size: Floats, weight: Floats) -> Floats:
     return _quantile(np.ascontiguousarray(size.T), weight, _LEVEL)
 
 
-def _half_solve(uncertainty: Jackknife, k: Floats) -> Floats:
-    """V (n, m) = L^-1 W^1/2 k', in LAPACK's order."""
-    return dtrsm(1.0, uncertainty.L, (k * np.sqrt(uncertainty.weight)).T, lower=1, overwrite_b=1)
+def _half_solve(uncertainty: Jackknife, k: Floats, n_threads: int | None) -> Floats:
+    """v' (m, n) = (L^-1 W^1/2 k')'."""
+    return solve_rows(uncertainty.L, k * np.sqrt(uncertainty.weight), overwrite=True, n_threads=n_threads)
 
 
 def _missing(uncertainty: Jackknife, V: Floats, constant: float = 1.0) -> Floats:
     """(1 - p'v) / |p|^2 (m,): the part of the intercept that the rows near x do not settle."""
-    p = uncertainty.level
-    missing: Floats = (constant - p @ V) / (p @ p)
+    missing: Floats = (constant - dot_rows(V, uncertainty.level)) / _level_norm(uncertainty)
     return missing
+
+
+def _level_norm(uncertainty: Jackknife) -> float:
+    """|p|^2."""
+    return float(np.sum(uncertainty.level**2))
 
 
 def _remainder(uncertainty: Jackknife, V: Floats, prior: Floats, constant: float = 1.0) -> Floats:
     """t(x) (m,), positive whatever rounding says; a functional that vanishes on constants can be certain."""
-    p = uncertainty.level
-    t: Floats = prior - np.einsum("ij,ij->j", V, V) + _missing(uncertainty, V, constant) ** 2 * (p @ p)
-    return np.maximum(t, _TINY if constant else 0.0, out=t)
+    intercept = _missing(uncertainty, V, constant) ** 2 * _level_norm(uncertainty)
+    return np.maximum(prior - dot_rows(V, V) + intercept, _TINY if constant else 0.0)
 
 
-def _effects(uncertainty: Jackknife, V: Floats) -> Floats:
+def _effects(uncertainty: Jackknife, V: Floats, n_threads: int | None) -> Floats:
     """h(x)' (m, n) = df(x) / dy. V is overwritten."""
-    V = dger(1.0, uncertainty.level, _missing(uncertainty, V), a=V, overwrite_a=1)
-    H: Floats = dtrsm(1.0, uncertainty.L, V, lower=1, trans_a=1, overwrite_b=1).T
+    V += _missing(uncertainty, V)[:, None] * uncertainty.level
+    H = solve_rows(uncertainty.L, V, transposed=True, overwrite=True, n_threads=n_threads)
     H *= np.sqrt(uncertainty.weight)
     return H
 
@@ -236,16 +238,18 @@ class ExactUncertainty:
             learned = learn_jackknife(kernel(X, n_threads=threads), Y / unit, coef / unit, self.penalty, w)
         self.__dict__["_learned"] = learned, unit
 
-    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
+    def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         jackknife, unit = self._learned
-        return unit * jackknife.posterior_sd(k, prior, constant)
+        return unit * jackknife.posterior_sd(k, prior, constant, n_threads=n_threads)
 
-    def interval(self, prediction: Floats, k: Floats, prior: Floats, coverage: float) -> Floats:
+    def interval(
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+    ) -> Floats:
         jackknife, unit = self._learned
-        return unit[:, None] * jackknife.interval(prediction / unit, k, prior, coverage)
+        return unit[:, None] * jackknife.interval(prediction / unit, k, prior, coverage, n_threads=n_threads)
 
-    def leave_one_out(self, rows: Observations | None, prediction: Floats, k: Floats, prior: Floats) -> LeaveOneOut:
-        """Return the training rows in the order of the anchors; other rows are ignored."""
+    def training_rows(self) -> LeaveOneOut:
+        """Return what the model without each training row says of it, in the order of the anchors."""
         jackknife, unit = self._learned
         return jackknife.leave_one_out(unit)
 
