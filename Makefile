@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-docs test-portable test-aarch64 packages bench lint docs
+.PHONY: help demo test test-all test-docs test-howto test-portable test-aarch64 packages bench lint docs
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 help:
 	@echo "make demo      install, fit the example from the command line, write salsa-demo/report.html"
-	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation)"
+	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation; test-howto)"
 	@echo "make lint      ruff, mypy and words   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
 	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-portable: docs/proofs.md"
@@ -26,6 +26,10 @@ test-all: $(VENV)/.dev
 
 test-docs: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto tests/test_docs.py
+
+# The page on adding a base kernel, followed in a copy of this tree
+test-howto: $(VENV)/.dev
+	$(BIN)/python -m pytest -q tests/test_howto.py
 
 # The core as other processors and systems get it, without AVX and OpenMP
 test-portable: $(VENV)/.dev

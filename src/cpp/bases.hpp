@@ -16,7 +16,6 @@
 namespace salsa::SALSA_ISA {
 
 constexpr double ln2 = 0.693147180559945309417232121458176568, log2e = 1.44269504088896340736;
-constexpr double root3 = 1.73205080756887729353, root5 = 2.23606797749978969641;
 constexpr double log2_floor = 1000.0;  // base kernels end at 2^-1000, so that exponents never leave the range of a double
 constexpr double largest = 0x1.fffffffffffffp+1023;
 
@@ -50,7 +49,7 @@ struct Laplace {  // e^-r, r = |t| / h
 
 struct Matern32 {  // (1 + r) e^-r, r = sqrt(3) |t| / h
     static constexpr const char* name = "matern32";
-    static double rate(double h) { return root3 * log2e / h; }
+    static double rate(double h) { return __builtin_sqrt(3.0) * log2e / h; }
     static double limit(double rate) { return reach(rate); }
     static Pack value(const Feature& f, Pack t) {
         const Pack a = distance(f, t), decay = exp2_neg(a, Pack(f.rate));
@@ -64,7 +63,7 @@ struct Matern32 {  // (1 + r) e^-r, r = sqrt(3) |t| / h
 
 struct Matern52 {  // (1 + r + r^2/3) e^-r, r = sqrt(5) |t| / h
     static constexpr const char* name = "matern52";
-    static double rate(double h) { return root5 * log2e / h; }
+    static double rate(double h) { return __builtin_sqrt(5.0) * log2e / h; }
     static double limit(double rate) { return reach(rate); }
     static Pack value(const Feature& f, Pack t) {
         const Pack a = distance(f, t), decay = exp2_neg(a, Pack(f.rate)), r = exponent(f, a);

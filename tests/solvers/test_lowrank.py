@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.pcg import solve_pcg
 from salsa.solvers.ridge import solve_once
@@ -259,11 +260,12 @@ class TestRegressor:
     def test_a_root_of_earlier_versions_that_is_no_triangle_is_read(self):
         X, y, _ = simulated(150)
         model = fitted(X, y, rank=40)
-        uncertainty, _ = model._cvplus
+        kept = model._fitted.uncertainty
+        uncertainty = kept.cvplus
         k, prior = model.expansion_.kernel(X, model.expansion_.anchors), model.expansion_.kernel.diagonal(X)
         rotation = np.linalg.qr(np.random.default_rng(0).normal(size=uncertainty.root.shape))[0]
-        state = uncertainty.state() | {"cv_root": uncertainty.root @ rotation}
-        read = type(uncertainty).from_state(state, uncertainty.L)
+        arrays = uncertainty_state(kept) | {"cv_root": uncertainty.root @ rotation}
+        read = uncertainty_from(arrays, model.expansion_, model.alpha_, averaged=False).cvplus
         assert not np.triu(read.root, 1).any()
         np.testing.assert_allclose(read.posterior_sd(k, prior), uncertainty.posterior_sd(k, prior), rtol=1e-9)
 

@@ -5,9 +5,10 @@ import platform
 import children
 import numpy as np
 import pytest
-from salsa.solvers.rowwise import dot_rows, solve_rows, times_rows
 
-from salsa import SalsaRegressor, _core, memory
+from salsa import SalsaRegressor, _core
+from salsa._utils import memory
+from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 
 LEVELS = _core.simd_levels()
 SIZES = (1, 5, 15, 16, 17, 48, 49, 100)  # unknowns are found in blocks of 16, products in blocks of 48 and 64
@@ -180,5 +181,5 @@ def environments():
 
 @pytest.mark.parametrize(("blas", "simd"), environments())
 def test_answers_do_not_depend_on_how_rows_are_cut_on_other_processors(blas, simd):
-    code = "import test_rowwise as t; print([found for kind in t.KINDS for found in t.differences(kind)])"
+    code = "import _utils.test_rowwise as t; print([found for kind in t.KINDS for found in t.differences(kind)])"
     assert children.run(code, 1200, OPENBLAS_CORETYPE=blas or None, SALSA_SIMD=simd) == "[]\n"
