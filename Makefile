@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-docs test-howto test-portable test-aarch64 packages bench lint docs
+.PHONY: help demo test test-all test-docs test-howto test-portable test-aarch64 packages bench bench-tiny lint docs
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 help:
@@ -56,6 +56,9 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_fit.py
 	$(BIN)/python benchmarks/bench_relevance.py
 	$(BIN)/python benchmarks/bench_explain.py
+
+bench-tiny: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto tests/test_benchmarks.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -63,7 +63,7 @@ def fitted(method: str, X: pd.DataFrame, y: np.ndarray, categories: list[str]) -
     if method == "lightgbm":
         from lightgbm import LGBMRegressor
 
-        return LGBMRegressor(random_state=0, verbose=-1, n_jobs=2).fit(X, y)
+        return LGBMRegressor(random_state=0, verbose=-1, n_jobs=size(2, 1)).fit(X, y)
     if method == "catboost":
         from catboost import CatBoostRegressor
 

@@ -58,7 +58,7 @@ def regressor(solver: str):
     if solver == "lightgbm":
         from lightgbm import LGBMRegressor
 
-        return LGBMRegressor(verbose=-1)
+        return LGBMRegressor(verbose=-1, n_jobs=size(None, 1))  # a second thread only waits on tiny tables
     from salsa import SalsaRegressor
 
     return SalsaRegressor(random_state=0, solver=solver, rank=None if solver == "exact" else RANK)

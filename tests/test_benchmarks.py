@@ -11,7 +11,10 @@ import pytest
 FOLDER = Path(__file__).parent.parent / "benchmarks"
 BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "conditions")
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="benchmarks read CPU time and memory as on Linux")
+pytestmark = [  # all together take a minute and a half; `make bench-tiny` runs them
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="benchmarks read CPU time and memory as on Linux"),
+]
 
 
 def files():

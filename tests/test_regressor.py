@@ -392,7 +392,7 @@ class TestOrdinaryInputsThatBreakOthers:
 
 REFUSED = {
     "order too large": ({"order": 7}, "1 to 6, the number of features"),
-    "order zero": ({"order": 0}, "1 to 6"),
+    "order zero": ({"order": 0}, "an integer from 1 to the number of features"),
     "order not an integer": ({"order": 1.5}, "integer"),
     "order a boolean": ({"order": True}, "integer"),
     "order text": ({"order": "all"}, "bisect"),
