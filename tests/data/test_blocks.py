@@ -128,7 +128,7 @@ class TestErrors:
 
     def test_numbers_here_and_text_there(self):
         blocks = [(pd.DataFrame({"k": values}), [0.0, 1.0]) for values in ([1, 2], ["u", "v"])]
-        with pytest.raises(ValueError, match=r"column 'k' is of numbers in some blocks.*same dtype"):
+        with pytest.raises(ValueError, match=r"column 'k' holds numbers in some blocks.*same dtype"):
             regressor().fit_blocks(blocks)
 
     def test_other_columns(self):
