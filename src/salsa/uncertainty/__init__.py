@@ -1,4 +1,4 @@
-"""How sure a prediction is: standard deviations, intervals and leave-one-out predictions."""
+"""Uncertainty of predictions: standard deviations, intervals and leave-one-out predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LeaveOneOut:
 
 
 class Uncertainty(Protocol):
-    """What a model keeps to say how sure it is, in the units of the target.
+    """The uncertainty of a model's predictions, in the units of the target.
 
     k (m, r) are kernel values of m rows with the `points`, and prior (m,) is k(x, x).
     """

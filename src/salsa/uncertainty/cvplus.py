@@ -1,13 +1,13 @@
-"""How sure a low-rank prediction is: posterior standard deviations and CV+ intervals, from sums over rows alone.
+"""Uncertainty of low-rank predictions: posterior standard deviations and CV+ intervals, from sums over rows alone.
 
 With features phi(x) = L^-1 k(Z, x), centred sums C and C_y of the training rows and the sum W of their weights, theta
-has the posterior covariance a alpha (C + alpha I)^-1, and what the anchors Z leave of the prior stays:
+has the posterior covariance a alpha (C + alpha I)^-1, and the prior that the anchors Z do not explain stays:
 
     t(x) = k(x, x) - |phi|^2 + alpha (phi - mean)'(C + alpha I)^-1 (phi - mean) + alpha / W,
 
-the amplitude a being that of the exact model (see ``jackknife``): the least penalised sum of squares, over alpha, over
-W - 1. CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of the models that did not see
-them. The sizes are counted in narrow classes, rounded up: counts of blocks add up, whatever machine they come from.
+with the amplitude a of the exact model (see ``jackknife``): the least penalised sum of squares, over alpha, over W - 1.
+CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of models that did not see them. The
+sizes are counted in narrow classes, rounded up: counts of blocks from any machine add up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from salsa._utils.arrays import Floats
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
 
-CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # of residuals over their scale: each is 0.28 % wide
+CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # classes of residuals over their scale, each 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
 _LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
 _BISECTIONS = 20
@@ -30,7 +30,7 @@ _BISECTIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Counts of held-out residuals over their scale, by fold: plain, and scaled by sqrt(t(x) + alpha)."""
+    """Held-out residuals over their scale, counted by fold: plain, and scaled by sqrt(t(x) + alpha)."""
 
     counts: Floats  # (2, folds, q, classes), weighted
     scale: float  # sum of w sqrt(t(x) + alpha)
@@ -41,7 +41,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class CVPlus:
-    """What is kept of the training rows to say how sure a prediction is: 8 r^2 bytes for r anchors."""
+    """The uncertainty of a low-rank fit, in the units that it was solved in: about 16 r^2 bytes for r anchors."""
 
     L: Floats  # (r, r)
     mean: Floats  # (r,) of phi
@@ -55,9 +55,9 @@ class CVPlus:
     scaled: NDArray[np.bool_]  # (q,)
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        """sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
+        """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
 
-        The same of m linear functionals of f, from what each makes of k(., z), of k (twice) and of the constant 1.
+        Linear functionals of f work alike, from their values on k(., z), on k in both arguments, and on the constant 1.
         """
         return np.sqrt(np.outer(self._remainder(self._features(k), prior, constant), self.amplitude))
 
@@ -82,7 +82,7 @@ class CVPlus:
         return np.sort(interval, axis=-1)
 
     def leave_one_out(self, k: Floats, prior: Floats, prediction: Floats, Y: Floats, weight: Floats) -> LeaveOneOut:
-        """Of training rows, for the same anchors and alpha: what the fit without each row says of it.
+        """Return predictions for training rows by the fits without each row, for the same anchors and alpha.
 
         With g = 1/W + (phi - mean)'(C + alpha I)^-1 (phi - mean), a row of weight w has the leverage w g; without it
         the residual is r / (1 - w g), and its posterior variance has g / (1 - w g) in the place of g.
@@ -96,7 +96,7 @@ class CVPlus:
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
-        """Of rows that are held out in these folds."""
+        """Count the residuals of rows that are held out in these folds."""
         scale = np.sqrt(self._remainder(F, prior) + self.alpha)
         counts = np.zeros((2, len(self.thetas), Y.shape[1], CLASSES))
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
@@ -109,12 +109,12 @@ class CVPlus:
         return Scores(counts, float(weight @ scale))
 
     def transformed(self, P: Floats, mean: Floats) -> CVPlus:
-        """The same of other features phi with this mean, P'phi being the ones it was learned with. P (r, R)."""
+        """Return the uncertainty for other features phi with this mean; P'phi are the features so far, P is (r, R)."""
         root = qr((P @ self.root).T, mode="r", check_finite=False)[0][: len(P)].T  # root root' = P root root' P'
         return replace(self, mean=mean, root=np.ascontiguousarray(root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
-        """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
+        """Store residual counts scaled up to all rows; per output, keep the kind of interval that is shorter."""
         pooled = np.cumsum(scores.counts.sum(axis=1), axis=-1)  # (2, q, classes)
         width = _END[np.argmax(pooled >= _LEVEL * pooled[..., -1:], axis=-1)]
         counted = float(scores.counts[0, :, 0].sum())
@@ -127,7 +127,7 @@ class CVPlus:
         return features
 
     def _remainder(self, F: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        """t(x) (m,), positive whatever rounding says."""
+        """Return t(x) (m,), kept positive despite rounding."""
         known = (F - constant * self.mean) @ self.root
         t = prior - np.einsum("ij,ij->i", F, F) + np.einsum("ij,ij->i", known, known)
         remainder: Floats = np.maximum(t, 0.0) + constant**2 * self.alpha / self.weight
@@ -151,7 +151,7 @@ class CVPlus:
         return np.asarray(high)
 
 
-_END = np.append(SMALLEST * np.exp(_WIDTH * np.arange(CLASSES - 1)), np.inf)  # of the classes
+_END = np.append(SMALLEST * np.exp(_WIDTH * np.arange(CLASSES - 1)), np.inf)  # ends of the classes
 
 
 def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
@@ -174,7 +174,7 @@ class LowRankUncertainty:
     keeps_rows: bool = False
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
-        """Nothing is left to compute."""
+        """Do nothing: a low-rank fit computes its uncertainty in the fit."""
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0) -> Floats:
         return self.unit * self.cvplus.posterior_sd(k, prior, constant)
