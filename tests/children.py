@@ -1,4 +1,4 @@
-"""Python in processes of its own, with a time limit: for what could hang, leak, or be interrupted."""
+"""Python in separate processes with a time limit, for code that could hang, leak, or be interrupted."""
 
 import hashlib
 import os
@@ -15,14 +15,14 @@ PYTHON = (sys.executable, "-c")
 
 
 def environment(**changes):
-    """Of this process, with the tests on the path; a change of None removes a variable."""
+    """Return the environment of this process, with the tests on the path; a change of None removes a variable."""
     paths = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
     names = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "2"} | changes
     return {name: value for name, value in names.items() if value is not None}
 
 
 def run(code, timeout=120, **changes):
-    """Standard output of the code; AssertionError with its errors if it fails or is not done in time."""
+    """Return the standard output of the code; raise AssertionError with its errors if it fails or takes too long."""
     command = subprocess.Popen(
         (*PYTHON, code),
         stdout=subprocess.PIPE,
@@ -48,12 +48,12 @@ def table(n=600, D=6, seed=0):
 
 
 def fitted(seed=0, n_jobs=None, n=600):
-    """Of so many rows that the kernel matrix is worth two threads; an eigen-decomposition chooses alpha."""
+    """Fit enough rows for two threads in the kernel matrix; an eigen-decomposition chooses alpha."""
     return SalsaRegressor(2, relevance="equal", random_state=0, n_jobs=n_jobs).fit(*table(n, seed=seed))
 
 
 def answers(model):
-    """Every bit of what the model says of new rows."""
+    """Return a digest of all bits of the predictions, intervals and leave-one-out predictions of a model."""
     X, _ = table(500, seed=99)
     parts = (model.predict(X), model.predict_interval(X), model.leave_one_out().prediction)
     return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
@@ -64,13 +64,13 @@ def bits(seed=0, n_jobs=None):
 
 
 def thread_count():
-    """Of this process, as the system counts."""
+    """Return the number of threads of this process, as the system counts them."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("Threads:")[1].split()[0])
 
 
 def bits_and_new_threads(seed=0, n_jobs=None):
-    """The bits of a fit, and how many threads it left behind: OpenMP keeps those that it has started."""
+    """Return the bits of a fit, and how many threads it left behind: OpenMP keeps the threads that it has started."""
     answers(fitted(n=60))  # too small for OpenMP; BLAS, which starts its own after a fork, has them now
     before = thread_count()
     model = fitted(seed, n_jobs)

@@ -1,7 +1,7 @@
-"""Every long phase, interrupted: prints a line of JSON for each, to be judged by test_interrupt.py.
+"""A program that interrupts every long phase and prints a line of JSON for each; test_interrupt.py judges the lines.
 
-The signal comes from a thread, some time after the phase has begun, and is for the main thread, as Ctrl-C is. That the
-phase was hit is seen from the function that the KeyboardInterrupt passed through.
+A thread sends the signal to the main thread, as Ctrl-C does, some time after the phase has begun. The traceback of the
+KeyboardInterrupt shows whether the phase was hit.
 """
 
 import json
@@ -41,7 +41,7 @@ GIVEN = {"order": 2, "alpha": 0.1, "relevance": "equal", "random_state": 0}  # n
 
 
 def interrupted(holder, name, delay, action):
-    """CPU seconds from the signal to the exception, None if there was none; whether it passed through the phase."""
+    """Return the CPU seconds from the signal to the exception (None without one), and whether it hit the phase."""
     phase, sent = getattr(holder, name), []
 
     def strike():
@@ -78,7 +78,7 @@ def wait_for_threads():
 
 
 def fitting(n, **parameters):
-    """A fit of an estimator that has been fitted before, and must stay so."""
+    """Return an estimator that is fitted already and must stay so, and the fit that is interrupted."""
     model = SalsaRegressor(**GIVEN).fit(*table(50, D=3, seed=7))
     model.set_params(**parameters)
     return SimpleNamespace(model=model, action=lambda: model.fit(*table(n)))
@@ -89,9 +89,9 @@ def using(model, action):
 
 
 def phases(folder):
-    """name -> (where the function of the phase is, its name, seconds until the signal, what is done with a model)."""
+    """Return by name: the holder of the phase's function, its name, seconds until the signal, and the action."""
     small, large = SalsaRegressor(**GIVEN).fit(*table(400)), SalsaRegressor(**GIVEN).fit(*table(1500))
-    small.leave_one_out()  # what intervals need is there
+    small.leave_one_out()  # prepares intervals
     cubic = SalsaRegressor(**GIVEN | {"order": 4}).fit(*table(1500))
     many = np.random.default_rng(0).normal(size=(1_000_000, 6))
     kernel, pair = small.expansion_.kernel, (many[:60_000], np.ones(60_000))
@@ -124,7 +124,7 @@ def phases(folder):
 
 
 def on_a_cluster():
-    """A fit to Dask arrays, whose sums the workers add up."""
+    """Return the phase of a fit to Dask arrays, whose sums the workers add up."""
     import dask.array as da
     from dask.distributed import Client
 

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class BaseKernel(NamedTuple):
-    """k as a formula in s = |t| / h. It is given numpy or mpmath as its first argument, and s as theirs."""
+    """A base kernel as a formula in m (numpy or mpmath) and s = |t| / h, a number of m."""
 
     formula: Callable
     far: float = 1e-290  # the most that an additive kernel is at 1e100 bandwidths
@@ -32,13 +32,13 @@ NUMERIC_BASES = tuple(name for name, base in BASE_KERNELS.items() if not base.fo
 
 
 def base_kernel(name: str, t, h, m=np):
-    """k_j at the difference t = x_j - x'_j with bandwidth h, in numpy or mpmath."""
+    """Return k_j at the difference t = x_j - x'_j with bandwidth h, in numpy or mpmath."""
     base = BASE_KERNELS[name]
     return base.formula(m, abs(t) if base.for_categories else abs(t) / h)
 
 
 def scaled_bases(X, Z, bandwidth, relevance, base="gaussian") -> np.ndarray:
-    """s (D, n, m): a_j k_j of every feature and pair of rows."""
+    """Return s (D, n, m): a_j k_j of every feature and pair of rows."""
     D = X.shape[1]
     names = [base] * D if isinstance(base, str) else base
     differences = [X[:, j, None] - Z[None, :, j] for j in range(D)]
@@ -46,20 +46,20 @@ def scaled_bases(X, Z, bandwidth, relevance, base="gaussian") -> np.ndarray:
 
 
 def elementary_symmetric(s: np.ndarray, m: int) -> np.ndarray:
-    """e_m (...): the sum over all subsets of m of the D leading entries of s (D, ...) of their products."""
+    """Return e_m (...): the sum of the products of all subsets of m of the D entries of s (D, ...)."""
     terms = [np.prod(s[list(subset)], axis=0) for subset in combinations(range(len(s)), m)]
     return np.sum(terms, axis=0)
 
 
 def additive_kernel(X, Z, bandwidth, relevance, order_weights, base="gaussian") -> np.ndarray:
-    """K (n, m): sum over orders m of w_m times the mean of all C(D, m) products of m scaled base kernels."""
+    """Return K (n, m): the sum over m of w_m times the mean of all C(D, m) products of m scaled base kernels."""
     s = scaled_bases(X, Z, bandwidth, relevance, base)
     D = X.shape[1]
     return sum(w * elementary_symmetric(s, m) / comb(D, m) for m, w in enumerate(order_weights))
 
 
 def mpmath_kernel(x, z, bandwidth, relevance, weights, base: Sequence[str]) -> mpmath.mpf:
-    """sum_m weights_m e_m(a_1 k_1, ..., a_D k_D) of one pair of rows, in mpmath's precision."""
+    """Return sum_m weights_m e_m(a_1 k_1, ..., a_D k_D) of one pair of rows, in mpmath's precision."""
     s = []
     for xj, zj, h, a, name in zip(x, z, bandwidth, relevance, base, strict=True):
         t = mpmath.mpf(float(xj)) - mpmath.mpf(float(zj))
@@ -72,7 +72,7 @@ def mpmath_kernel(x, z, bandwidth, relevance, weights, base: Sequence[str]) -> m
 
 
 def exact_elementary_symmetric(s: Sequence[float], d: int) -> list[Fraction]:
-    """e_0..e_d without any rounding: the coefficients of prod_j (1 + s_j t), over a common denominator."""
+    """Return e_0..e_d without any rounding: the coefficients of prod_j (1 + s_j t), over a common denominator."""
     fractions = [Fraction(float(value)) for value in s]
     denominator = lcm(*(value.denominator for value in fractions))
     e = [1] + [0] * d
@@ -83,12 +83,12 @@ def exact_elementary_symmetric(s: Sequence[float], d: int) -> list[Fraction]:
 
 
 def enumerated_elementary_symmetric(s: Sequence[Fraction], m: int) -> Fraction:
-    """e_m by its definition, exactly."""
+    """Return e_m by its definition, without rounding."""
     return sum((prod(subset, start=Fraction(1)) for subset in combinations(s, m)), start=Fraction(0))
 
 
 def newton_girard(s: np.ndarray, d: int) -> np.ndarray:
-    """e_d (...) of s (D, ...) as in the paper: e_m = 1/m sum_{i=1..m} (-1)^(i-1) e_{m-i} p_i, p_i = sum_j s_j^i."""
+    """Return e_d (...) as in the paper: e_m = 1/m sum_{i=1..m} (-1)^(i-1) e_{m-i} p_i, p_i = sum_j s_j^i."""
     p = [np.sum(s**i, axis=0) for i in range(d + 1)]
     e = [np.ones(s.shape[1:])]
     for m in range(1, d + 1):
@@ -100,7 +100,7 @@ def newton_girard(s: np.ndarray, d: int) -> np.ndarray:
 
 
 def ridge(K, Y, alpha, weight=None, *, intercept=True) -> tuple[np.ndarray, np.ndarray]:
-    """Coefficients (n, q) and offset (q,) from [[K + alpha W^-1, 1], [1', 0]] [c; b] = [Y; 0]."""
+    """Return coefficients (n, q) and offset (q,) from [[K + alpha W^-1, 1], [1', 0]] [c; b] = [Y; 0]."""
     n = len(K)
     weight = np.ones(n) if weight is None else weight
     penalised = K + alpha * np.diag(1 / weight)
@@ -113,7 +113,7 @@ def ridge(K, Y, alpha, weight=None, *, intercept=True) -> tuple[np.ndarray, np.n
 
 
 def held_out_residuals(K, Y, alpha, held_out, weight=None, *, intercept=True) -> np.ndarray:
-    """y - f(x) (rows of held_out, q) of a fit to all the other rows."""
+    """Return the residuals (rows of held_out, q) of a fit to all other rows."""
     train = np.setdiff1d(np.arange(len(K)), held_out)
     train_weight = None if weight is None else weight[train]
     coef, offset = ridge(K[np.ix_(train, train)], Y[train], alpha, train_weight, intercept=intercept)
@@ -121,7 +121,7 @@ def held_out_residuals(K, Y, alpha, held_out, weight=None, *, intercept=True) ->
 
 
 def smoother(K, alpha, weight=None, *, intercept=True) -> np.ndarray:
-    """S (n, n) with fitted values S Y: the fits of the n unit vectors."""
+    """Return S (n, n) with fitted values S Y, from the fits of the n unit vectors."""
     coef, offset = ridge(K, np.eye(len(K)), alpha, weight, intercept=intercept)
     return K @ coef + offset
 
@@ -130,7 +130,7 @@ def smoother(K, alpha, weight=None, *, intercept=True) -> np.ndarray:
 
 
 def finite_difference(f: Callable[[np.ndarray], float], at: np.ndarray, step: float = 1e-3) -> np.ndarray:
-    """Gradient of f at a vector, by the central five-point rule with its error of order step^4."""
+    """Return the gradient of f at a vector, by the central five-point rule with an error of order step^4."""
     gradient = np.empty(len(at))
     for j, unit in enumerate(np.eye(len(at))):
         one, two = (f(at + k * step * unit) - f(at - k * step * unit) for k in (1, 2))
@@ -144,7 +144,7 @@ Marginal = tuple[np.ndarray, np.ndarray]  # points, weights that sum to one
 
 
 def marginal(x: np.ndarray, weight: np.ndarray | None = None) -> Marginal:
-    """The distinct values of a column, NaN among them, and how often each occurs."""
+    """Return the distinct values of a column, NaN included, and their shares of the weight."""
     weight = np.ones(len(x)) if weight is None else weight
     points = [*sorted(set(x[~np.isnan(x)])), *([np.nan] if np.isnan(x).any() else [])]
     same = [np.isnan(x) if np.isnan(p) else x == p for p in points]
@@ -152,7 +152,7 @@ def marginal(x: np.ndarray, weight: np.ndarray | None = None) -> Marginal:
 
 
 def product_grid(columns: Sequence[np.ndarray]) -> np.ndarray:
-    """All combinations of the columns' values (P_1 P_2 ... P_D, D), the last feature fastest."""
+    """Return all combinations of the columns' values (P_1 P_2 ... P_D, D); the last feature varies fastest."""
     return np.stack(np.meshgrid(*columns, indexing="ij"), axis=-1).reshape(-1, len(columns))
 
 
@@ -161,7 +161,7 @@ def subsets(items: Sequence[int]) -> list[tuple[int, ...]]:
 
 
 def mean_over(values: np.ndarray, marginals: Sequence[Marginal], features: Sequence[int]) -> np.ndarray:
-    """Of values on the grid (P_1, ..., P_D), over these features; the shape stays, with 1 there."""
+    """Return the mean of values on the grid (P_1, ..., P_D) over these features, whose axes get length 1."""
     for j in features:
         shape = [-1 if axis == j else 1 for axis in range(values.ndim)]
         values = np.sum(values * marginals[j][1].reshape(shape), axis=j, keepdims=True)
@@ -169,7 +169,7 @@ def mean_over(values: np.ndarray, marginals: Sequence[Marginal], features: Seque
 
 
 def functional_anova(f: Callable, marginals: Sequence[Marginal]) -> dict[tuple[int, ...], np.ndarray]:
-    """f_S on the grid of the marginals for every set S, by inclusion and exclusion of conditional means."""
+    """Return f_S on the grid of the marginals for every set S, by inclusion and exclusion of conditional means."""
     D = len(marginals)
     values = f(product_grid([points for points, _ in marginals])).reshape([len(points) for points, _ in marginals])
     conditional = {T: mean_over(values, marginals, [j for j in range(D) if j not in T]) for T in subsets(range(D))}
@@ -182,14 +182,14 @@ def variance_on_grid(effect: np.ndarray, marginals: Sequence[Marginal]) -> float
 
 
 def coalition_value(f: Callable, x: np.ndarray, marginals: Sequence[Marginal], coalition: Sequence[int]) -> float:
-    """Mean of f where the features of the coalition are those of x, and the others are drawn one by one."""
+    """Return the mean of f with the coalition's features fixed at x and all others drawn from their marginals."""
     points = [x[[j]] if j in coalition else marginals[j][0] for j in range(len(x))]
     weights = [np.ones(1) if j in coalition else marginals[j][1] for j in range(len(x))]
     return float(f(product_grid(points)) @ np.prod(product_grid(weights), axis=1))
 
 
 def shapley_values(f: Callable, x: np.ndarray, marginals: Sequence[Marginal]) -> np.ndarray:
-    """(D,): the mean over all orders of arrival of what a feature adds."""
+    """Return the Shapley values (D,): the mean increase by a feature over all orders of arrival."""
     D = len(x)
     value = {T: coalition_value(f, x, marginals, T) for T in subsets(range(D))}
     phi = np.zeros(D)
@@ -200,7 +200,7 @@ def shapley_values(f: Callable, x: np.ndarray, marginals: Sequence[Marginal]) ->
 
 
 def shapley_interaction(f: Callable, x: np.ndarray, marginals: Sequence[Marginal], j: int, k: int) -> float:
-    """Shapley interaction index of a pair (Grabisch and Roubens, 1999)."""
+    """Return the Shapley interaction index of a pair (Grabisch and Roubens, 1999)."""
     D, total = len(x), 0.0
     value = {T: coalition_value(f, x, marginals, T) for T in subsets(range(D))}
     for T in subsets([feature for feature in range(D) if feature not in (j, k)]):

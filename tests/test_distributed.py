@@ -23,8 +23,8 @@ from salsa.distributed import DaskSalsaRegressor  # noqa: E402
 PARAMETERS = {"relevance": "equal", "order": 2, "random_state": 0, "rank": 60}
 
 
-def test_no_cluster():
-    """First of all: later there is one."""
+def test_a_fit_without_a_cluster_is_refused():
+    """This test comes first, before a cluster exists."""
     X, y = additive_truth(n=100)
     with pytest.raises(ValueError, match="no Dask cluster"):
         DaskSalsaRegressor(rank=20).fit(da.from_array(X, chunks=(50, 6)), y)
@@ -44,7 +44,7 @@ def known():
 
 
 def close(one, other, X):
-    """Sums are added up in another order."""
+    """Compare two models; sums are added in another order, so bits differ."""
     np.testing.assert_allclose(one.predict(X), other.predict(X), atol=1e-8)
     np.testing.assert_array_equal(one.expansion_.anchors, other.expansion_.anchors)
     np.testing.assert_allclose(one.predict_interval(X[:50]), other.predict_interval(X[:50]), atol=1e-6)
@@ -52,19 +52,19 @@ def close(one, other, X):
 
 
 class TestFit:
-    def test_arrays_in_any_chunks(self, client, known):
+    def test_arrays_in_any_chunks_give_the_fit_in_memory(self, client, known):
         X, y, model = known
         arrays = da.from_array(X, chunks=(170, 4)), da.from_array(y, chunks=99)
         close(DaskSalsaRegressor(client, **PARAMETERS).fit(*arrays), model, X)
 
-    def test_learned_relevance_and_the_current_client(self, client):
+    def test_relevances_are_learned_with_the_current_client(self, client):
         X, y = additive_truth(n=600)
         one = DaskSalsaRegressor(order=2, rank=60, random_state=0).fit(da.from_array(X, chunks=(200, 6)), y)
         other = SalsaRegressor(order=2, rank=60, random_state=0).fit(X, y)
         close(one, other, X)
         assert not one.relevance_[3:].any()
 
-    def test_data_frames_with_categories_missing_values_and_weights(self, client):
+    def test_data_frames_with_categories_gaps_and_weights_give_the_fit_in_memory(self, client):
         X, y = additive_truth(n=600)
         rng = np.random.default_rng(1)
         table = pd.DataFrame(X, columns=list("abcdef"))
@@ -82,8 +82,8 @@ class TestFit:
         np.testing.assert_allclose(one.predict(frame[features]).compute(), one.predict(table[features]))
         assert one.score(frame[features], frame["y"]) == pytest.approx(one.score(table[features], table["y"]))
 
-    def test_parquet_files(self, client, known, tmp_path):
-        """Dask merges small files where few columns are read, unless it is told not to."""
+    def test_parquet_files_give_the_fit_in_memory(self, client, known, tmp_path):
+        """Dask merges small files if few columns are read, unless graphs are not optimised."""
         X, y, model = known
         table = pd.DataFrame(X, columns=list("abcdef")).assign(y=y)
         for number, rows in enumerate(np.array_split(np.arange(600), 4)):
@@ -93,7 +93,7 @@ class TestFit:
         np.testing.assert_allclose(one.predict(table[list("abcdef")]), model.predict(X), atol=1e-8)
         np.testing.assert_allclose(one.predict(frame.drop(columns="y")).compute(), model.predict(X), atol=1e-8)
 
-    def test_empty_partitions_and_more_partitions_than_counted_rows(self, client, known, monkeypatch):
+    def test_empty_partitions_do_not_change_the_fit(self, client, known, monkeypatch):
         X, y, model = known
         frame = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")).assign(y=y, keep=True), npartitions=30)
         frame = frame[frame["keep"] & (frame["a"] == frame["a"])]
@@ -105,13 +105,13 @@ class TestFit:
         some = DaskSalsaRegressor(client, **PARAMETERS).fit(frame[list("abcdef")], frame["y"])
         assert some._fitted.uncertainty.cvplus.below[0, :, -1].sum() == pytest.approx(600)
 
-    def test_few_rows_and_solvers_that_need_them_all_are_fitted_here(self, client):
+    def test_few_rows_are_fitted_in_this_process(self, client):
         X, y = additive_truth(n=200)
         one = DaskSalsaRegressor(client, order=2, relevance="equal", random_state=0).fit(da.from_array(X, (50, 6)), y)
         other = SalsaRegressor(order=2, relevance="equal", random_state=0).fit(X, y)
         np.testing.assert_array_equal(one.predict(X), other.predict(X))
 
-    def test_several_outputs(self, client, known):
+    def test_several_outputs_are_fitted_and_predicted(self, client, known):
         X, y, model = known
         Y = da.from_array(np.column_stack([y, -y]), chunks=(100, 1))
         one = DaskSalsaRegressor(client, **PARAMETERS).fit(da.from_array(X, chunks=(200, 6)), Y)
@@ -119,13 +119,13 @@ class TestFit:
         assert lazy.shape == (600, 2)
         np.testing.assert_allclose(lazy.compute(), np.column_stack([model.predict(X), -model.predict(X)]), atol=1e-6)
 
-    def test_other_tables_are_fitted_here(self, known):
+    def test_other_tables_are_fitted_in_this_process(self, known):
         X, y, model = known
         np.testing.assert_array_equal(DaskSalsaRegressor(**PARAMETERS).fit(X, y).predict(X), model.predict(X))
 
 
 def dies_when_read(X, folder, reading):
-    """The rows; the process that reads them for this time dies, once."""
+    """Return the rows; the process that reads them for the given time is killed, once."""
     with open(f"{folder}/readings", "ab") as log:
         log.write(b"x")
     if os.path.getsize(f"{folder}/readings") == reading and not os.path.exists(f"{folder}/died"):
@@ -136,7 +136,7 @@ def dies_when_read(X, folder, reading):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("reading", [1, 3, 4], ids=["while the columns are learned", "in the sums", "in the residuals"])
-def test_a_worker_that_is_killed(client, known, tmp_path, reading):
+def test_a_killed_worker_does_not_change_the_fit(client, known, tmp_path, reading):
     X, y, model = known
     parts = [dask.delayed(dies_when_read)(X[:200], str(tmp_path), reading), *map(dask.delayed, (X[200:400], X[400:]))]
     array = da.concatenate([da.from_delayed(part, shape=(200, 6), dtype=float) for part in parts])
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed(client, known, tmp_path, reading):
 
 
 class TestPredictions:
-    def test_lazy(self, client, known):
+    def test_predictions_for_dask_arrays_are_lazy(self, client, known):
         X, y, _ = known
         array = da.from_array(X, chunks=(170, 4))
         one = DaskSalsaRegressor(client, **PARAMETERS).fit(array, y)
@@ -158,7 +158,7 @@ class TestPredictions:
             assert lazy.shape == now.shape
             np.testing.assert_allclose(lazy.compute(), now, rtol=1e-9)  # blocks are multiplied in other shapes
 
-    def test_the_model_without_the_cluster(self, client, known, tmp_path):
+    def test_a_model_works_without_its_cluster(self, client, known, tmp_path):
         X, y, _ = known
         one = DaskSalsaRegressor(client, **PARAMETERS).fit(da.from_array(X, chunks=(200, 6)), y)
         one.save(tmp_path / "m.salsa")
@@ -175,7 +175,7 @@ class TestPredictions:
 
 
 class TestErrors:
-    def test_rows_that_do_not_go_together(self, client):
+    def test_targets_that_do_not_match_the_rows_are_refused(self, client):
         X, y = additive_truth(n=100)
         array, frame = da.from_array(X, chunks=(50, 6)), dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), 2)
         regressor = DaskSalsaRegressor(client, rank=20)

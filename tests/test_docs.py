@@ -1,4 +1,4 @@
-"""What the documentation shows is true: Python blocks run, salsa command lines are understood, the README's run too."""
+"""The documentation is true: Python blocks run, salsa command lines parse, and the commands of the README run."""
 
 import os
 import re
@@ -31,18 +31,18 @@ def tokens(page):
 
 
 def python_blocks(page):
-    """First line and code of each."""
+    """Return the first line and the code of each Python block."""
     return [(token.map[0] + 1, token.content) for token in tokens(page) if token.info == "python"]
 
 
 def shell_lines(token):
-    """In transcripts, those with a dollar; otherwise all, unless the language is another."""
+    """Return the lines with a dollar of a transcript; all lines of other blocks without a language."""
     transcript = re.findall(r"^\$ (.*)", token.content, flags=re.MULTILINE)
     return transcript if transcript or token.info else token.content.splitlines()
 
 
 def commands(line):
-    """The words after salsa, of every command in a line of a shell."""
+    """Yield the words after salsa for every command in a line of a shell."""
     if "salsa " not in line:
         return
     for joint, part in groupby(shlex.split(line, comments=True), lambda word: word in ("|", ">", "&&", "&")):
@@ -69,7 +69,7 @@ def python_pages():
 
 
 def resolve(arguments):
-    """The command that these words name, and what is left of them for it."""
+    """Return the command that these words name, its context, and the remaining words."""
     command, context, name = get_command(app), None, "salsa"
     while hasattr(command, "resolve_command") and arguments[0][0] != "-":
         context = command.make_context(name, list(arguments), parent=context)
@@ -87,7 +87,7 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("page", with_some(PAGES, lambda page: commands_of(page, "fence", "code_block")))
-def test_command_lines_are_understood(page, tmp_path, monkeypatch):
+def test_command_lines_parse(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for arguments in commands_of(page, "fence", "code_block"):
         command, context, rest = resolve(arguments)
@@ -100,7 +100,7 @@ def test_command_lines_are_understood(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", with_some(PAGES, lambda page: commands_of(page, "code_inline")))
 def test_options_in_the_text_exist(page):
-    """Command lines in a sentence may leave out a lot, but what they name must be there."""
+    """Command lines in a sentence may be incomplete, but their options must exist."""
     for arguments in commands_of(page, "code_inline"):
         command, _, rest = resolve(arguments)
         known = {"--help", *(option for parameter in command.params for option in parameter.opts)}
@@ -118,8 +118,8 @@ def test_commands_of_the_readme_run(tmp_path):
 
 
 @pytest.mark.slow
-def test_example_for_a_cluster_that_is_there(tmp_path):
-    """It is not run where the gallery is built: its scheduler is another program."""
+def test_example_for_an_existing_cluster_runs(tmp_path):
+    """The gallery does not run this example, whose scheduler is another program."""
     distributed = pytest.importorskip("dask.distributed")
     rng = np.random.default_rng(0)
     for number in range(2):

@@ -16,7 +16,7 @@ import salsa
 
 FOLDER = Path(__file__).parent / "golden"
 EXPECTED = json.loads((FOLDER / "expected.json").read_text(encoding="utf-8"))
-TOLERANCE = 1e-6  # of the largest prediction
+TOLERANCE = 1e-6  # relative to the largest prediction
 
 spec = importlib.util.spec_from_file_location("golden", Path(__file__).parent.parent / "tools" / "golden.py")
 golden = importlib.util.module_from_spec(spec)

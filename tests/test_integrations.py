@@ -1,4 +1,4 @@
-"""Inside scikit-learn's tools, and through other libraries' files: the numbers are those of the estimator alone."""
+"""The estimator inside scikit-learn's tools and other libraries' files gives the same numbers as alone."""
 
 import pickle
 
@@ -39,18 +39,18 @@ def fitted(X, y, **parameters):
 
 
 class TestComposition:
-    def test_scaled_in_a_pipeline(self, data, new):
-        """Bandwidths follow the columns: standardised ones change nothing but rounding."""
+    def test_standardised_columns_give_the_same_predictions(self, data, new):
+        """Bandwidths follow the scale of the columns, so standardising changes nothing but rounding."""
         pipeline = make_pipeline(StandardScaler(), SalsaRegressor(**FAST)).fit(*data)
         np.testing.assert_allclose(pipeline.predict(new), fitted(*data).predict(new), rtol=1e-6, atol=1e-8)
 
-    def test_chosen_columns(self, data, new):
+    def test_a_column_transformer_equals_the_chosen_columns(self, data, new):
         chosen = ColumnTransformer([("kept", "passthrough", [2, 0])])
         pipeline = make_pipeline(chosen, SalsaRegressor(**FAST)).fit(*data)
         alone = fitted(data[0][:, [2, 0]], data[1])
         assert np.array_equal(pipeline.predict(new), alone.predict(new[:, [2, 0]]))
 
-    def test_data_frames_from_a_transformer(self, data, new):
+    def test_data_frames_from_a_transformer_keep_their_names(self, data, new):
         X = pd.DataFrame(data[0], columns=list("abcd"))
         pipeline = make_pipeline(StandardScaler(), SalsaRegressor(**FAST)).set_output(transform="pandas")
         pipeline.fit(X, data[1])
@@ -59,12 +59,12 @@ class TestComposition:
         scaled, rows_scaled = (pipeline[0].transform(table).to_numpy() for table in (X, rows))
         assert np.array_equal(pipeline.predict(rows), fitted(scaled, data[1]).predict(rows_scaled))
 
-    def test_transformed_target(self, data, new):
+    def test_a_transformed_target_equals_a_fit_to_its_logarithm(self, data, new):
         X, y = data[0], np.exp(data[1])
         model = TransformedTargetRegressor(SalsaRegressor(**FAST), func=np.log, inverse_func=np.exp).fit(X, y)
         np.testing.assert_allclose(model.predict(new), np.exp(fitted(X, np.log(y)).predict(new)), rtol=1e-12)
 
-    def test_stacked(self, data, new):
+    def test_stacking_uses_held_out_predictions(self, data, new):
         X, y = data
         stack = StackingRegressor([("salsa", SalsaRegressor(**FAST))], LinearRegression(), cv=KFold(4)).fit(X, y)
         held_out = cross_val_predict(SalsaRegressor(**FAST), X, y, cv=KFold(4))
@@ -72,8 +72,8 @@ class TestComposition:
         expected = final.predict(fitted(X, y).predict(new)[:, None])
         np.testing.assert_allclose(stack.predict(new), expected, rtol=1e-12)
 
-    def test_bagged(self, data, new):
-        """Draws with replacement are weights of whole numbers: each member is the fit with these."""
+    def test_bagging_equals_fits_with_whole_weights(self, data, new):
+        """Draws with replacement are whole weights: each member equals the fit with these weights."""
         X, y = data
         bag = BaggingRegressor(SalsaRegressor(**FAST, alpha=0.1), n_estimators=3, random_state=0).fit(X, y)
         counts = [np.bincount(places, minlength=len(y)) for places in bag.estimators_samples_]
@@ -81,7 +81,7 @@ class TestComposition:
         expected = np.mean([member.predict(new) for member in members], axis=0)
         np.testing.assert_allclose(bag.predict(new), expected, rtol=1e-8)
 
-    def test_several_outputs_one_by_one(self, data, new):
+    def test_multi_output_regressor_fits_each_output_alone(self, data, new):
         X, y = data
         Y = np.column_stack([y, X[:, 0] ** 2])
         model = MultiOutputRegressor(SalsaRegressor(**FAST)).fit(X, Y)
@@ -90,21 +90,21 @@ class TestComposition:
 
 
 class TestSearch:
-    def test_held_out_predictions(self, data):
+    def test_cross_val_predict_equals_fits_by_fold(self, data):
         X, y = data
         held_out = cross_val_predict(SalsaRegressor(**FAST), X, y, cv=KFold(4))
         for train, test in KFold(4).split(X):
             assert np.array_equal(held_out[test], fitted(X[train], y[train]).predict(X[test]))
 
-    def test_halving(self, data, new):
+    def test_halving_search_finds_a_good_alpha(self, data, new):
         grid = {"alpha": [1e-3, 1e-1, 10.0]}
         search = HalvingGridSearchCV(SalsaRegressor(**FAST), grid, cv=3, random_state=0, min_resources=24)
         search.fit(*data)
         assert search.best_params_["alpha"] in (1e-3, 1e-1)  # too much smoothing loses
         assert np.array_equal(search.predict(new), fitted(*data, **search.best_params_).predict(new))
 
-    def test_weights_are_routed(self, data, new):
-        """A row of weight 0 is not there, though its target is absurd, in the folds and in the last fit."""
+    def test_weights_are_routed_through_a_grid_search(self, data, new):
+        """Rows of weight 0 have absurd targets, which count neither in the folds nor in the last fit."""
         X, y = data
         y = np.where(np.arange(len(y)) % 10 == 0, 1e3, y)
         weight = np.where(y == 1e3, 0.0, 1.0)
@@ -128,8 +128,8 @@ class TestSearch:
 
 
 class TestInspection:
-    def test_permutation_importance(self, data):
-        """Exactly zero for a feature of relevance 0, and largest for the one with the largest effect."""
+    def test_permutation_importance_is_zero_without_relevance(self, data):
+        """The importance is exactly zero for a feature of relevance 0, and above 0.05 for all others."""
         X, y = data
         model = fitted(X, y, relevance=[1.0, 1.0, 1.0, 0.0])
         importance = permutation_importance(model, X, y, n_repeats=5, random_state=0).importances_mean
@@ -137,7 +137,7 @@ class TestInspection:
         assert (importance[:3] > 0.05).all()
 
     def test_partial_dependence_is_the_effect_of_the_decomposition(self, data):
-        """Of an additive model: its mean, which is that of the training rows, plus the effect."""
+        """The partial dependence of an additive model is its mean over the training rows plus the effect."""
         X, y = data
         model = fitted(X, y, order=1)
         found = partial_dependence(model, X, [0], grid_resolution=9, kind="average", method="brute")
@@ -145,7 +145,7 @@ class TestInspection:
         effect = anova.effect(0, points=[found["grid_values"][0]], band=False)
         np.testing.assert_allclose(found["average"][0], anova.mean + effect.values, rtol=1e-8)
 
-    def test_partial_dependence_display(self, data):
+    def test_partial_dependence_display_shows_mean_predictions(self, data):
         X, y = data
         model = fitted(X, y)
         display = PartialDependenceDisplay.from_estimator(model, X, [1], grid_resolution=5)
@@ -179,7 +179,7 @@ class TestFiles:
         assert one.get_params() == other.get_params()
         assert one.search_.table.equals(other.search_.table)
 
-    def test_joblib(self, model, rows, tmp_path):
+    def test_joblib_files_predict_the_same(self, model, rows, tmp_path):
         joblib.dump(model, tmp_path / "m.joblib", compress=3)
         self.same(joblib.load(tmp_path / "m.joblib"), model, rows)
 
@@ -192,8 +192,8 @@ class TestFiles:
         self.same(skops.loads(text, trusted=types), model, rows)
 
 
-def test_pickled_between_processes(data, new, tmp_path):
-    """There and back: fitted here, asked there; fitted there, asked here."""
+def test_pickles_predict_the_same_in_another_process(data, new, tmp_path):
+    """One model is fitted here and used there; the other is fitted there and used here."""
     here = fitted(*data)
     (tmp_path / "here.pkl").write_bytes(pickle.dumps((here, *data, new)))
     code = (

@@ -1,6 +1,6 @@
-"""Ctrl-C in every long phase: soon, cleanly, and the estimator stays what it was. Figures in docs/proofs.md.
+"""Ctrl-C in every long phase ends it soon and cleanly, and the estimator stays as it was; docs/proofs.md has numbers.
 
-Compared methods, reports, predictions and Figure 1 on the command line: tests/cli and tests/paper/test_figures.py.
+Other commands are interrupted in tests/cli and tests/paper/test_figures.py.
 """
 
 import json
@@ -26,7 +26,7 @@ PHASES = (
 
 
 def interruptions(*names):
-    """The rows of interruptions.py by phase."""
+    """Return the rows that interruptions.py prints, by phase."""
     command = [sys.executable, TESTS / "interruptions.py", *names]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,14 +44,14 @@ def test_every_phase_ends_soon_and_cleanly():
 
 
 @pytest.mark.slow
-def test_on_a_cluster():
+def test_a_fit_on_a_cluster_ends_soon():
     row = interruptions("dask")["dask"]
     assert row["seconds"] < LIMIT
     assert (row["hit"], row["unchanged"]) == (True, True)
 
 
 def running(mark):
-    """Processes that have this mark in their environment."""
+    """Return the processes that have this mark in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:
@@ -75,7 +75,7 @@ class TestCommandLine:
     )
 
     def interrupt(self, module, function, delay, *arguments):
-        """Exit code, output, errors, and how long it took from the signal to the end of the last process."""
+        """Return exit code, output, errors, and the seconds from the signal to the end of the last process."""
         mark = secrets.token_hex(16)
         code = self.BEGUN.format(module=module, function=function)
         pipe = subprocess.PIPE
@@ -90,7 +90,7 @@ class TestCommandLine:
         assert running(mark) == []
         return process.returncode, out, err, seconds
 
-    def test_fit_from_a_table_in_chunks(self, tmp_path, monkeypatch):
+    def test_salsa_fit_from_chunks_ends_soon_and_leaves_no_files(self, tmp_path, monkeypatch):
         X, y = table(60_000)
         rows = (",".join(map("{:.6g}".format, row)) for row in np.column_stack([X, y]))
         (tmp_path / "t.csv").write_text("\n".join(["a,b,c,d,e,f,y", *rows]), encoding="ascii")
@@ -104,7 +104,7 @@ class TestCommandLine:
 
     @needs_data
     @pytest.mark.slow
-    def test_table_1(self, tmp_path, monkeypatch):
+    def test_salsa_reproduce_ends_soon_and_leaves_no_files(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         arguments = ("reproduce", "table1", "--methods", "salsa", "--datasets", "galaxy,housing", "--jobs", "2")
         code, out, err, seconds = self.interrupt("salsa.paper.runner", "run_apart", 4.0, *arguments)

@@ -1,4 +1,4 @@
-"""Whatever the table: finite numbers of the right shape, or a ValueError with advice. Never NaN, never a warning."""
+"""Any table gives finite numbers of the right shape or a ValueError with advice, never NaN or a warning."""
 
 import traceback
 from decimal import Decimal
@@ -45,7 +45,7 @@ def ordinary(draw, n, _):
 
 
 def scaled(draw, n, _):
-    """Of any size, near zero or far from it, rounded or not."""
+    """Draw numbers of any size, near zero or far from it, rounded or not."""
     x = ordinary(draw, n, _) + draw(st.sampled_from([0.0, 0.0, 1e3, 1e12, 1e17]))
     return 10.0 ** draw(st.integers(-140, 130)) * (np.round(x) if draw(st.booleans()) else x)
 
@@ -175,7 +175,7 @@ SETTINGS = {"derandomize": True, "suppress_health_check": list(HealthCheck)}
 @pytest.mark.parametrize("relevance", RELEVANCES)
 @settings(max_examples=examples(350), **SETTINGS)
 @given(data=st.data())
-def test_small_tables(relevance, interactions, data):
+def test_small_tables_give_finite_numbers_or_advice(relevance, interactions, data):
     table = data.draw(tables(st.integers(1, 12)))
     check(data.draw(models(table.X.shape[1], relevance, interactions)), table)
 
@@ -184,12 +184,12 @@ def test_small_tables(relevance, interactions, data):
 @pytest.mark.parametrize("interactions", ["up_to", "exact"])
 @settings(max_examples=examples(25), **SETTINGS)
 @given(data=st.data())
-def test_tables_to_learn_relevances_from(interactions, data):
+def test_tables_of_80_rows_give_finite_numbers_or_advice(interactions, data):
     table = data.draw(tables(st.integers(80, 100)))
     check(data.draw(models(table.X.shape[1], "learned", interactions)), table)
 
 
-# --- what is refused, and what is not -----------------------------------------------------------------------------
+# --- limits, with values on both sides -----------------------------------------------------------------------------
 
 X, Y = np.random.default_rng(0).normal(size=(2, 20, 2))
 COUNT = np.arange(20.0)
@@ -213,7 +213,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_beyond_limits_is_refused_with_advice(case):
+def test_values_beyond_limits_are_refused_with_advice(case):
     change, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
         SalsaRegressor().fit(**{"X": X, "y": COUNT, **change})
@@ -227,8 +227,8 @@ def test_relevances_that_make_the_kernel_vanish_are_refused_with_advice():
 
 @pytest.mark.parametrize("exponent", [-900, -600, 3, 400])
 @pytest.mark.parametrize("n", [20, 90])
-def test_powers_of_two_change_no_bit(exponent, n):
-    """Of predictions, standard deviations and intervals in units of the target."""
+def test_targets_times_a_power_of_two_change_no_bit(exponent, n):
+    """Predictions, standard deviations and intervals are compared in units of the target."""
     X = np.random.default_rng(1).normal(size=(n, 3))
     y = np.sin(2 * X) + X[:, ::-1]
     unit = np.array([1.0, 1.0, 2.0**exponent])
@@ -251,7 +251,7 @@ OUTWEIGHED = {
 
 
 @pytest.mark.parametrize("case", OUTWEIGHED)
-def test_a_row_can_outweigh_all_others(case):
+def test_a_row_that_outweighs_all_others_is_fitted(case):
     parameters, X, y, weight = OUTWEIGHED[case]
     table = Table(np.array(X), np.array(y), np.array(weight), np.array(X))
     model = SalsaRegressor(random_state=0, **parameters)

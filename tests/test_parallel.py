@@ -1,4 +1,4 @@
-"""The same bits in children of fork, spawn and loky, in Python threads, and nested; no deadlock, no thread too many."""
+"""Fits in forked, spawned and loky processes, in threads and nested give the same bits, without deadlocks."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ def serial():
 
 
 def searched(n_jobs, inner):
-    """What a grid search finds, to the last digit."""
+    """Return the scores and predictions of a grid search, to the last digit."""
     grid = {"order": [1, 2], "alpha": [0.01, 1.0]}
     model = SalsaRegressor(relevance="equal", random_state=0, n_jobs=inner)
     search = GridSearchCV(model, grid, cv=2, n_jobs=n_jobs).fit(*table())
@@ -32,7 +32,7 @@ class TestProcesses:
         "threads",
         [{"parent": 1, "fork": 0}, pytest.param({"parent": 1, "spawn": 1, "forkserver": 1}, marks=pytest.mark.slow)],
     )
-    def test_after_the_parent_has_used_openmp(self, serial, threads):
+    def test_children_give_the_same_bits_after_the_parent_used_openmp(self, serial, threads):
         """A forked child runs on one thread: the parent's OpenMP threads, for which it would wait, are not there."""
         code = (
             "import json, multiprocessing; from children import bits_and_new_threads\n"
@@ -44,8 +44,8 @@ class TestProcesses:
         )
         assert json.loads(run(code)) == {name: [serial, new] for name, new in threads.items()}
 
-    def test_forked_while_other_threads_fit(self, serial):
-        """Whatever lock of ours the others hold. The first fit imports what it needs: Python cannot fork an import."""
+    def test_forks_give_the_same_bits_while_other_threads_fit(self, serial):
+        """Other threads may hold our locks. A first fit imports all modules: Python cannot fork an import."""
         code = (
             "import os, threading, time; from children import bits\n"
             "serial = bits()\n"
@@ -59,8 +59,8 @@ class TestProcesses:
         assert run(code) == f"[0, 0, 0] {serial}\n"
 
     @pytest.mark.slow
-    def test_loky_shares_out_the_cores(self, serial):
-        """loky gives every worker its share of them, cores / jobs, by OMP_NUM_THREADS."""
+    def test_loky_workers_give_the_same_bits_on_their_share_of_cores(self, serial):
+        """The library loky gives every worker cores / jobs threads, by OMP_NUM_THREADS."""
         code = (
             "import json; from joblib import Parallel, delayed; from children import bits_and_new_threads\n"
             "print(json.dumps(Parallel(2, backend='loky')(delayed(bits_and_new_threads)() for _ in range(2))))"
@@ -70,8 +70,8 @@ class TestProcesses:
     @pytest.mark.parametrize(
         "backends", [["threading", "multiprocessing"], pytest.param(["loky"], marks=pytest.mark.slow)]
     )
-    def test_nested_in_a_grid_search(self, backends):
-        """Two jobs with two threads each, as threads, as children of fork and as new processes."""
+    def test_nested_parallel_grid_searches_give_the_same_bits(self, backends):
+        """Two jobs with two threads each run as threads, as forked children and as new processes."""
         code = (
             "import json; from joblib import parallel_config; from test_parallel import searched\n"
             f"for backend in {backends}:\n"
@@ -81,8 +81,8 @@ class TestProcesses:
 
 
 class TestThreads:
-    def test_fits_at_the_same_time(self):
-        """LAPACK's limit of one thread holds for the whole process until the last of them is done."""
+    def test_concurrent_fits_give_the_same_bits(self):
+        """LAPACK's limit of one thread holds for the whole process until the last fit is done."""
         code = (
             "import json; from concurrent.futures import ThreadPoolExecutor\n"
             "from threadpoolctl import threadpool_info; from children import answers, bits, fitted\n"
@@ -96,7 +96,7 @@ class TestThreads:
         )
         assert json.loads(run(code, OPENBLAS_NUM_THREADS="2")) == [True, True, True]
 
-    def test_limits_are_kept(self, serial):
+    def test_limits_of_threads_are_kept(self, serial):
         """OpenMP keeps the threads that it has started: none up to the last fit, which may have two."""
         code = (
             "import json; from threadpoolctl import threadpool_limits; from children import bits_and_new_threads\n"

@@ -1,4 +1,4 @@
-"""Progress: what callbacks hear of a fit, and what is printed."""
+"""Progress of a fit, as callbacks and standard error report it."""
 
 import numpy as np
 import pytest

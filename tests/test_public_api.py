@@ -1,4 +1,4 @@
-"""The public names are exactly those of docs/api.md, and each says what it is."""
+"""The public names are exactly the names in docs/api.md, and each has a docstring."""
 
 import importlib
 import inspect
@@ -40,7 +40,7 @@ def test_documented_names_have_docstrings(name):
         assert inspect.getdoc(thing)
 
 
-def test_parameters_of_the_regressor_are_the_contract():
+def test_the_regressor_has_exactly_these_parameters():
     names = (
         "order alpha relevance interactions kernel bandwidth solver rank cv categorical_features"
         " memory_limit n_jobs random_state verbose"

@@ -56,7 +56,7 @@ class TestChoices:
         assert model.score(X, y) > 0.95
 
     @pytest.mark.parametrize("order", ["bisect", 2, np.int64(2), [1, 3], (2,), range(1, 4), np.array([1, 2])])
-    def test_order(self, data, order):
+    def test_every_form_of_order_is_accepted(self, data, order):
         model = equal(order=order, random_state=0).fit(*data)
         assert model.order_ in ([order] if np.isscalar(order) and order != "bisect" else range(1, 7))
         assert model.search_.order == model.order_
@@ -64,7 +64,7 @@ class TestChoices:
     def test_a_sequence_of_orders_is_tried_completely(self, data):
         assert list(equal(order=[5, 1], random_state=0).fit(*data).search_.table["order"]) == [1, 5]
 
-    def test_alpha_candidates(self, data):
+    def test_only_the_given_alphas_are_tried(self, data):
         model = equal(alpha=[1e-3, 10.0], random_state=0).fit(*data)
         assert model.alpha_ == 1e-3
         assert all(len(r.path.alphas) == 2 for r in model.search_.results)
@@ -88,7 +88,7 @@ class TestChoices:
         np.testing.assert_array_equal(direct.predict(data[0]), searched.predict(data[0]))
         assert "were given" in direct.search_.notes[0]
 
-    def test_bandwidth_array_and_relevance_array(self, data):
+    def test_given_bandwidths_and_relevances_are_used(self, data):
         X, y = data
         model = SalsaRegressor(bandwidth=np.full(6, 3.0), relevance=[1, 1, 1, 0, 0, 0], random_state=0).fit(X, y)
         np.testing.assert_array_equal(model.bandwidth_, np.full(6, 3.0))
@@ -154,8 +154,8 @@ class TestChoices:
 
 class TestCrossValidation:
     @pytest.mark.parametrize("cv", [3, LeaveOneOut(), ShuffleSplit(3, random_state=0), TimeSeriesSplit(4)])
-    def test_error_is_that_of_refits(self, data, cv):
-        """Also for splits that overlap or train on less than the rest."""
+    def test_cross_validation_error_equals_refits(self, data, cv):
+        """Splits may overlap, or train on only some of the rows that they do not test."""
         from sklearn.model_selection import KFold
 
         X, y = data
@@ -175,11 +175,11 @@ class TestCrossValidation:
         )
 
     @pytest.mark.parametrize("cv", [1, 0, -3, True, "five", 2.5])
-    def test_refused(self, data, cv):
+    def test_wrong_numbers_of_folds_are_refused(self, data, cv):
         with pytest.raises(ValueError, match="cv"):
             equal(cv=cv).fit(*data)
 
-    def test_none_is_the_default(self, data):
+    def test_cv_none_means_five_folds(self, data):
         fits = [equal(cv=cv, order=2, random_state=0).fit(*data).alpha_ for cv in (None, 5)]
         assert fits[0] == fits[1]
 
@@ -212,7 +212,7 @@ class TestWeights:
 
     @pytest.mark.parametrize("relevance", ["learned", "equal"])
     def test_weights_are_repeated_rows_in_any_order(self, relevance):
-        """Bit for bit, with everything at its default: race, folds and all."""
+        """The predictions are equal bit for bit, with all parameters at their defaults."""
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (150, 5))
         y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=150)
@@ -231,8 +231,8 @@ class TestWeights:
         )
 
     @pytest.mark.parametrize("factor", [0.1, 100.0, 1e6])
-    def test_their_scale_does_not_break_the_search(self, data, factor):
-        """The penalty is found whatever the scale of the weights, and its error is the true one."""
+    def test_the_scale_of_weights_does_not_break_the_search(self, data, factor):
+        """The penalty is found for any scale of the weights, with the same error."""
         bandwidth = np.full(6, 3.0)
         plain = equal(bandwidth=bandwidth, random_state=0).fit(*data)
         with warnings.catch_warnings():
@@ -241,12 +241,12 @@ class TestWeights:
         errors = [model.search_.table["cv_error"].min() for model in (scaled, plain)]
         assert errors[0] == pytest.approx(errors[1], rel=0.01)
 
-    def test_relative_weights_are_warned_of(self, data):
+    def test_relative_weights_trigger_a_warning(self, data):
         with pytest.warns(UserWarning, match="sums to 1 for 150 rows: .*rescale the weights to mean 1"):
             equal(order=1, alpha=1.0).fit(*data, sample_weight=np.full(150, 1 / 150))
 
     @pytest.mark.parametrize("weight", [np.zeros(150), -np.ones(150), np.ones(3), np.full(150, np.nan)])
-    def test_refused(self, data, weight):
+    def test_invalid_weights_are_refused(self, data, weight):
         with pytest.raises(ValueError, match=r"weight|sample_weight|NaN"):
             equal().fit(*data, sample_weight=weight)
 
@@ -256,16 +256,16 @@ def splits_of(fold):
 
 
 class TestInsideScikitLearn:
-    def test_pipeline_and_grid_search(self, data):
+    def test_a_grid_search_over_a_pipeline_finds_alpha(self, data):
         pipeline = make_pipeline(StandardScaler(), equal(order=2, random_state=0))
         search = GridSearchCV(pipeline, {"salsaregressor__alpha": [1e-4, 10.0]}, cv=3).fit(*data)
         assert search.best_params_ == {"salsaregressor__alpha": 1e-4}
 
-    def test_cross_val_predict(self, data):
+    def test_held_out_predictions_correlate_with_the_target(self, data):
         X, y = data
         assert np.corrcoef(cross_val_predict(equal(random_state=0), X, y, cv=3), y)[0, 1] > 0.9
 
-    def test_cross_val_score_in_processes(self, data):
+    def test_cross_val_score_is_the_same_in_processes(self, data):
         scores = cross_val_score(equal(order=2, random_state=0), *data, cv=2, n_jobs=2)
         np.testing.assert_array_equal(scores, cross_val_score(equal(order=2, random_state=0), *data, cv=2))
 
@@ -279,7 +279,7 @@ class TestInsideScikitLearn:
         done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
         assert done.stdout == "1000000.0\n"
 
-    def test_clone_and_pickle(self, data):
+    def test_clones_and_pickles_equal_the_model(self, data):
         model = equal(order=[1, 2], cv=4, random_state=1).fit(*data)
         assert clone(model).get_params() == model.get_params()
         again = pickle.loads(pickle.dumps(model))
@@ -302,7 +302,7 @@ class TestInsideScikitLearn:
         np.testing.assert_allclose(both.predict(X)[:, 1], 3 * one.predict(X) + 1, rtol=1e-9)
         assert equal(order=1, alpha=1.0).fit(X, y[:, None]).predict(X).shape == (len(y), 1)
 
-    def test_not_fitted(self, data, tmp_path):
+    def test_unfitted_models_are_refused(self, data, tmp_path):
         with pytest.raises(NotFittedError):
             equal().predict(data[0])
         with pytest.raises(NotFittedError):
@@ -311,15 +311,15 @@ class TestInsideScikitLearn:
 
 
 class TestOrdinaryInputsThatBreakOthers:
-    """Each of these raised "not positive definite" or worse somewhere among our peers."""
+    """Each of these inputs raised "not positive definite" or worse in some other library."""
 
     @pytest.mark.parametrize("alpha", ["auto", 0.0, 1e-12])
-    def test_duplicate_rows_with_different_targets(self, data, alpha):
+    def test_duplicate_rows_with_different_targets_are_fitted(self, data, alpha):
         X, y = data
         model = equal(alpha=alpha, random_state=0).fit(np.r_[X, X], np.r_[y, y + 1])
         assert np.isfinite(model.predict(X)).all()
 
-    def test_all_rows_equal(self):
+    def test_equal_rows_predict_the_mean(self):
         model = equal(random_state=0).fit(np.ones((20, 3)), np.arange(20.0))
         np.testing.assert_allclose(model.predict(np.ones((2, 3))), 9.5)
 
@@ -332,26 +332,26 @@ class TestOrdinaryInputsThatBreakOthers:
         np.testing.assert_array_equal(model.predict(moved), model.predict(X))
 
     @pytest.mark.parametrize("value", [0.0, 1e8, -3.5])
-    def test_constant_target(self, data, value):
+    def test_constant_target_predicts_the_constant(self, data, value):
         model = equal(random_state=0).fit(data[0], np.full(150, value))
         np.testing.assert_allclose(model.predict(data[0]), value, rtol=1e-9, atol=1e-12)
 
-    def test_a_single_row(self):
+    def test_a_single_row_predicts_its_target(self):
         model = equal(random_state=0).fit([[1.0, 2.0]], [3.0])
         np.testing.assert_allclose(model.predict([[5.0, 5.0]]), 3.0)
 
     @pytest.mark.parametrize("n", [2, 3, 4])
-    def test_a_few_rows(self, n):
+    def test_two_to_four_rows_give_finite_predictions(self, n):
         X, y = additive_truth(n=n)
         assert np.isfinite(equal(random_state=0).fit(X, y).predict(X)).all()
 
-    def test_one_feature(self):
+    def test_one_feature_is_fitted_with_order_1(self):
         X, _ = additive_truth(D=3)
         model = equal(random_state=0).fit(X[:, :1], np.sin(3 * X[:, 0]))
         assert model.order_ == 1
         assert model.score(X[:, :1], np.sin(3 * X[:, 0])) > 0.999
 
-    def test_more_features_than_rows(self):
+    def test_more_features_than_rows_give_finite_predictions(self):
         X, y = additive_truth(n=20, D=60)
         assert np.isfinite(equal(random_state=0).fit(X, y).predict(X)).all()
 
@@ -361,8 +361,8 @@ class TestOrdinaryInputsThatBreakOthers:
         model = equal(random_state=0).fit(X * scale, y)
         np.testing.assert_allclose(model.predict(X * scale), equal(random_state=0).fit(X, y).predict(X), atol=1e-6)
 
-    def test_a_thousand_features_and_more(self):
-        """C(D, d) of the middle orders is beyond float64 from D = 1030 on; the search stays below."""
+    def test_bisecting_1100_features_stays_within_float64(self):
+        """The number of terms C(D, d) of middle orders exceeds float64 from D = 1030 on; the search stays below."""
         rng = np.random.default_rng(0)
         X = rng.normal(size=(20, 1100))
         assert equal(order="bisect", random_state=0).fit(X, X[:, 0]).order_ < 550
@@ -379,7 +379,7 @@ class TestOrdinaryInputsThatBreakOthers:
         plain = equal(random_state=0).fit(X, y).predict(X)
         np.testing.assert_allclose(model.predict(X), 1e6 * plain + 1e7, rtol=1e-6)
 
-    def test_all_relevances_zero_is_the_mean(self, data):
+    def test_zero_relevances_predict_the_mean(self, data):
         X, y = data
         model = SalsaRegressor(relevance=np.zeros(6), random_state=0).fit(X, y)
         np.testing.assert_allclose(model.predict(X), y.mean())
@@ -426,7 +426,7 @@ REFUSED = {
 
 class TestBadInput:
     @pytest.mark.parametrize(("parameters", "message"), REFUSED.values(), ids=REFUSED)
-    def test_parameters(self, data, parameters, message):
+    def test_wrong_parameters_are_refused_with_advice(self, data, parameters, message):
         with pytest.raises(ValueError, match=message.replace("..", r"\.\.")):
             SalsaRegressor(**parameters).fit(*data)
 
@@ -445,11 +445,11 @@ class TestBadInput:
             (np.ones((3, 2)), None, "y cannot be None|requires y"),
         ],
     )
-    def test_data(self, X, y, message):
+    def test_wrong_tables_and_targets_are_refused(self, X, y, message):
         with pytest.raises(ValueError, match=message):
             SalsaRegressor().fit(X, y)
 
-    def test_prediction(self, data):
+    def test_wrong_rows_for_prediction_are_refused(self, data):
         model = SalsaRegressor(order=1, alpha=1.0).fit(*data)
         with pytest.raises(ValueError, match="5 features"):
             model.predict(np.ones((2, 5)))
@@ -494,7 +494,7 @@ class TestTables:
         assert tokyo == missing
 
     @pytest.mark.parametrize("value", ["yes", 1.0, True])
-    def test_one_value_or_none_at_all_is_a_category(self, value):
+    def test_columns_of_one_value_or_nothing_are_informative(self, value):
         rng = np.random.default_rng(0)
         present = rng.uniform(size=120) < 0.4
         X = pd.DataFrame(
@@ -513,7 +513,7 @@ class TestTables:
         model = SalsaRegressor(random_state=0).fit(X, (rng.uniform(size=600) < truth[cell]).astype(float))
         np.testing.assert_allclose(model.predict(X), truth[cell], atol=0.12)
 
-    def test_saved_with_its_columns(self, frame, tmp_path):
+    def test_a_saved_model_keeps_its_columns(self, frame, tmp_path):
         table, y = frame
         model = SalsaRegressor(relevance="equal", order=1).fit(table, y, sample_weight=np.arange(120) % 3 + 1)
         model.save(tmp_path / "model.salsa")
@@ -552,7 +552,7 @@ class TestUncertainty:
         assert (low < high).all()
         assert 0.86 < np.mean((low <= y_test) & (y_test <= high)) < 0.96
 
-    def test_several_outputs_and_units(self, data):
+    def test_intervals_scale_with_the_units_of_outputs(self, data):
         X, y = data
         Y = np.column_stack([y, 1000 * y])
         model = SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, Y)
@@ -567,7 +567,7 @@ class TestUncertainty:
         kernel = {"relevance": "equal", "bandwidth": np.ones(6), "order": 2, "alpha": 0.3}
         model = SalsaRegressor(**kernel).fit(X, y, weight)
         found = model.leave_one_out()
-        place = np.argsort(y)[np.argsort(np.argsort(found.target[:, 0]))]  # of its rows in ours
+        place = np.argsort(y)[np.argsort(np.argsort(found.target[:, 0]))]  # index of its rows in ours
         np.testing.assert_allclose(found.target[:, 0], y[place], rtol=1e-9)
         for i in (0, 17, 39):
             rest = np.delete(np.arange(40), i)
@@ -577,20 +577,20 @@ class TestUncertainty:
         assert 0.5 < np.std(score) < 2.0
         np.testing.assert_array_equal(found.weight, np.ones(40) if weight is None else weight[place])
 
-    def test_of_an_effect_needs_a_fit(self):
+    def test_uncertainty_of_unfitted_models_is_refused(self):
         with pytest.raises(NotFittedError):
             SalsaRegressor().functional_sd(np.ones((1, 1)), np.ones(1))
         with pytest.raises(NotFittedError):
             SalsaRegressor().leave_one_out()
 
-    def test_not_kept_in_a_pickle(self, data):
+    def test_uncertainty_is_not_pickled(self, data):
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(*data)
         before = pickle.dumps(model)
         model.predict_interval(data[0])
         assert pickle.dumps(model) == before
 
     @pytest.mark.parametrize("coverage", [0, 1, 90, "0.9", None])
-    def test_refused(self, data, coverage):
+    def test_coverages_outside_0_to_1_are_refused(self, data, coverage):
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(*data)
         with pytest.raises(ValueError, match="between 0 and 1"):
             model.predict_interval(data[0], coverage)

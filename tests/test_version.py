@@ -1,4 +1,4 @@
-"""One version: that of _version.py, in the installed package, the changelog and the citation (docs/releasing.md)."""
+"""One version number: _version.py, the installed package, the changelog and the citation agree (docs/releasing.md)."""
 
 import re
 from importlib.metadata import version as installed_version
@@ -15,7 +15,7 @@ NUMBER = r"\d+\.\d+\.\d+"
 
 
 def disagreements(version: str, changelog: str, citation: str) -> list[str]:
-    """What would be wrong in a release, or on the way to one."""
+    """Return the mistakes that a release, or the way to one, would have."""
     found = []
     if not re.fullmatch(NUMBER + r"((a|b|rc)\d+)?(\.dev0)?", version):
         found.append("form of the version")
@@ -51,7 +51,7 @@ RELEASED = "# Changelog\n\n## 1.2.0 - 2026-02-01\n\n## 1.1.0 - 2026-01-01\n"
 CITED = "version: 1.2.0\ndate-released: 2026-02-01\n"
 
 
-def test_a_release_and_what_follows_it_are_right():
+def test_a_release_and_its_development_version_are_right():
     assert disagreements("1.2.0", RELEASED, CITED) == []
     assert disagreements("1.3.0.dev0", RELEASED.replace("## 1.2", "## Unreleased\n\n## 1.2"), CITED) == []
 

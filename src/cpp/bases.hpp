@@ -2,9 +2,9 @@
 // names and dispatch follow from the list; docs/howto/base_kernel.md adds a kernel.
 //
 // A struct holds
-//     name                what Python calls it
-//     rate(h)             the number that the sweeps need of the bandwidth h; 0 for an infinite one, which must make k = 1
-//     limit(rate)         the distance |t| beyond which k stays as it is there, so that nothing overflows
+//     name                its name in Python
+//     rate(h)             a number that stands for the bandwidth h in the sweeps; 0 for an infinite h, which must give k = 1
+//     limit(rate)         the distance |t| beyond which k is constant, so that nothing overflows
 //     value(f, t)         k(t) of a pack of differences
 //     slope(f, t, k)      dk / dlog h, given k = k(t)
 // with f.rate and f.limit as computed by the first two. k(0) = 1, k >= 0, and k depends on t / h alone.
@@ -19,11 +19,11 @@ constexpr double ln2 = 0.693147180559945309417232121458176568, log2e = 1.4426950
 constexpr double log2_floor = 1000.0;  // base kernels end at 2^-1000, so that exponents never leave the range of a double
 constexpr double largest = 0x1.fffffffffffffp+1023;
 
-// Where 2^-(rate a) reaches the floor; finite, because 0 times it must be 0
+// The distance a at which 2^-(rate a) reaches the floor; finite, because 0 times it must be 0
 inline double reach(double rate) { return rate > 0 ? log2_floor / rate : largest; }
 
 inline Pack distance(const Feature& f, Pack t) { return min_abs(t, Pack(f.limit)); }
-inline Pack exponent(const Feature& f, Pack a) { return a * Pack(f.rate * ln2); }  // r, where k is a polynomial in r times e^-r
+inline Pack exponent(const Feature& f, Pack a) { return a * Pack(f.rate * ln2); }  // r, for kernels that are a polynomial in r times e^-r
 
 struct Gaussian {  // exp(-t^2 / (2 h^2))
     static constexpr const char* name = "gaussian";

@@ -1,7 +1,7 @@
-// Blocks of an additive kernel from row-by-panel sweeps: packing, threads, symmetry, reductions. Knows no Python.
+// Blocks of an additive kernel from row-by-panel sweeps: packing, threads, symmetry, reductions. No Python.
 //
-// Every number is computed by the same instructions in the same order whatever the number of threads is: threads share out
-// rows, and sums over rows are cut into a fixed number of parts that are added in a fixed order.
+// Results do not depend on the number of threads: threads share out rows, and sums over rows are cut into a fixed number
+// of parts that are added in a fixed order.
 #pragma once
 
 #include <algorithm>
@@ -56,7 +56,7 @@ inline void block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, c
     });
 }
 
-// out (n, n): the block of X with itself from its lower tiles; the upper ones are their mirror, bit for bit.
+// out (n, n): the block of X with itself from its lower tiles; upper tiles mirror them, bit for bit.
 inline void symmetric_block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, double* out, int threads) {
     const Panels panels(X);
     const Size n = X.n, values = scratch_values(kernel.d), need = values + panel_width * panel_width;
@@ -147,7 +147,7 @@ inline void gradient(const Sweeps& sweeps, const Kernel& kernel, const Points& X
             for (int c = 0; c < panel_width; ++c) out[k] += sums[part * lanes + k * panel_width + c];
 }
 
-// out (n, D, q): Shapley values of f(x_i) = sum_l k(x_i, z_l) V[l], where a feature left out stands at means (m, D)
+// out (n, D, q): Shapley values of f(x_i) = sum_l k(x_i, z_l) V[l], where means (m, D) replace the features left out
 inline void shapley(const Sweeps& sweeps, const Kernel& kernel, const Rule& rule, const Points& X, const Points& Z, const Points& means,
                     const double* V, Size q, double* out, int threads) {
     const Panels panels(Z), mean_panels(means);
@@ -171,7 +171,7 @@ inline void shapley(const Sweeps& sweeps, const Kernel& kernel, const Rule& rule
 }
 
 // Covariances of k(X, x_i) and sum_{l <= i} k(X, x_l) coef_l, l < i counted twice, for the r rows i = first, first + 1, ...:
-// out (r, d-2 + D): of the orders 3..d, then what concerns each feature. means (D, n), products (D, r, first + r).
+// out (r, d-2 + D): one number per order 3..d, then their parts with each feature. means (D, n), products (D, r, first + r).
 inline void covariances(const Sweeps& sweeps, Moments moments, const double* means, Size n, const double* products, Size first, Size r,
                         const double* coef, double* out, int threads) {
     const int D = moments.D, orders = moments.d - 2;

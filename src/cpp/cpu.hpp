@@ -1,4 +1,4 @@
-// What the processor and the operating system allow. Not __builtin_cpu_supports: clang-cl links no library with its table.
+// Instruction sets that processor and operating system allow. clang-cl links no library for __builtin_cpu_supports.
 #pragma once
 
 #include <cpuid.h>

@@ -1,7 +1,7 @@
 // Elementary symmetric polynomials of base kernels, pack by pack: forward recursion and its adjoint.
 //
 // Forward, over features j = 1..D:   e_m <- e_m + s_j e_{m-1},  s_j = a_j k_j(x_j, z_j)      (m descending)
-// Only sums and products of non-negative numbers: the relative error is a few rounding units, whatever D and d are.
+// All numbers are non-negative and only added and multiplied: the relative error is a few rounding units for any D and d.
 #pragma once
 
 #include "bases.hpp"
@@ -65,14 +65,14 @@ void tile_small(const Kernel& kernel, const double* x, const double* z, double* 
     }
 }
 
-// Orders that matter once `seen` features are in: they exist, and they can still reach an order with a weight.
+// The orders that are computed after `seen` features: they exist, and can still reach an order with a weight.
 struct Range { int low, high; };
 inline Range orders_after(const Kernel& kernel, int seen) {
     const int needed = kernel.lowest - (kernel.D - seen);
     return {needed > 0 ? needed : 0, seen < kernel.d ? seen : kernel.d};
 }
 
-// The same for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
+// The sweep for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
 //     e_m <- e_m + (s_1 + s_2) e_{m-1} + s_1 s_2 e_{m-2},
 // and only the orders that exist (m <= features seen) and can still reach `lowest` (m >= lowest - features to come).
 template <bool missing>
@@ -161,9 +161,9 @@ inline void forward_pack(const Kernel& kernel, const double* s, Size stride, dou
     }
 }
 
-// Its adjoint: use(j, dL/ds_j) for every feature. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
+// The adjoint recursion calls use(j, dL/ds_j) for every feature. With u_m = dL/de_m after feature j (start: u_m = g weight_m),
 //     dL/ds_j = sum_m u_m e_{m-1} before j,      u_m <- u_m + s_j u_{m+1}      (j = D..1, m ascending),
-// over the orders that matter. u: (d+2, width).
+// over the orders that are computed. u: (d+2, width).
 template <class Use>
 inline void backward_pack(const Kernel& kernel, const double* s, Size stride, const double* e, Pack g, double* u, Use use) {
     constexpr int w = Pack::width;

@@ -1,4 +1,4 @@
-// What explains an additive kernel: Shapley values, and covariances under the product of the features' marginals.
+// Explanations of an additive kernel: Shapley values, and covariances under the product of the features' marginals.
 #pragma once
 
 #include "esp.hpp"
@@ -8,7 +8,7 @@ namespace salsa::SALSA_ISA {
 // e_m is linear in every s_j, so that the Shapley value of feature j is the integral over t in [0, 1] of
 //     (s_j - b_j) d/ds_j sum_m weight_m e_m   at   s(t) = b + t (s - b),
 // a polynomial in t of degree d-1: exact by ceil(d/2) Gauss-Legendre nodes.
-// scratch: s and what it is at a node (D, panel_width); e (D+1, d+1) and u (d+2) in packs.
+// scratch: s, and s(t) at a node (D, panel_width); e (D+1, d+1) and u (d+2) in packs.
 template <bool missing>
 inline void shapley_panel(const Kernel& kernel, const Rule& rule, const double* x, const double* panel, const double* mean, double* scratch,
                           double* out) {
@@ -47,8 +47,8 @@ inline void shapley(const Kernel& kernel, const Rule& rule, const double* x, con
 // The covariance of k(X, x) and k(X, z), of every order s of interaction. E_s[a, b] sums, over all sets S of s features, the
 // products over S of product_j times e_a of x_mean and e_b of z_mean over the features outside S: over features j
 //     E_s[a, b] <- E_s[a, b] + x E_s[a-1, b] + z E_s[a, b-1] + x z E_s[a-1, b-1] + p E_{s-1}[a, b].
-// The covariance of order s is sum_{a, b} weight_{s+a} weight_{s+b} E_s[a, b]; what of it concerns feature j is p dL/dp.
-// Of the product of all features, only E_s[seen - s, seen - s] matters: E_s <- x z E_s + p E_{s-1}.
+// The covariance of order s is sum_{a, b} weight_{s+a} weight_{s+b} E_s[a, b]; its part with feature j is p dL/dp.
+// For the product of all features, only E_s[seen - s, seen - s] is needed: E_s <- x z E_s + p E_{s-1}.
 struct Covariance {
     const Moments& moments;
     const int column, D, d;

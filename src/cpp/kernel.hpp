@@ -1,4 +1,4 @@
-// What a sweep needs to know of an additive kernel
+// The parameters of an additive kernel for the sweeps
 //
 //     k(x, z) = sum_{m=0..d} weight_m e_m(a_1 k_1(x_1, z_1), ..., a_D k_D(x_D, z_D))
 //
@@ -6,8 +6,8 @@
 // `panel_width` points z, stored column by column: panel[j * panel_width + c] = z_c's column j.
 //
 // A missing value stands for the distribution of its feature: k_j is then the mean of k_j over it. A feature with missing
-// values has three columns: the value (NaN if missing), k_j of it with a missing value, and the derivative of that with
-// respect to log h_j.
+// values has three columns: the value x_j (NaN if missing), k_j of x_j and a missing value, and the derivative of this
+// k_j with respect to log h_j.
 #pragma once
 
 #include <cstddef>
@@ -22,10 +22,10 @@ constexpr int lane_step = 8;  // rows side by side come in multiples of this man
 struct Feature {
     int base;          // its place in the list of bases.hpp, where rate and limit are explained
     double relevance;  // a_j
-    double rate;       // of the base kernel of bandwidth h_j
-    double limit;      // |t| beyond which the base kernel stays as it is
-    int column;        // where its values stand
-    bool missing;      // whether there are missing ones, and three columns
+    double rate;       // rate of the base kernel for bandwidth h_j
+    double limit;      // |t| beyond which the base kernel is constant
+    int column;        // its first column
+    bool missing;      // whether it has missing values, and three columns
 };
 
 struct Kernel {
@@ -53,7 +53,7 @@ struct Moments {  // of the base kernels of two points under the background, fea
     const double* weight;  // (d+1,)
     const double* x_mean;  // (D,): a_j mean_X k_j(X, x)
     const double* z_mean;  // (D, panel_width): a_j mean_X k_j(X, z_c)
-    const double* product;  // (D, panel_width): a_j^2 mean_X of what k_j(X, x) and k_j(X, z_c) are beyond their means, multiplied
+    const double* product;  // (D, panel_width): a_j^2 times the covariance over X of k_j(X, x) and k_j(X, z_c)
 };
 
 enum class Order { by_row, by_column };
@@ -68,11 +68,11 @@ struct Sweeps {
     // out (n, 2): the mean of k_j(x_i, .) over points z (m,) of weight w (m,), m a multiple of panel_width, and its derivative
     // with respect to log h_j.
     void (*embed)(const Feature&, const double* x, Size n, const double* z, const double* w, Size m, double* out);
-    // out (D, panel_width): the Shapley values of k(x, z_c), where a feature left out stands at mean (D, panel_width):
+    // out (D, panel_width): the Shapley values of k(x, z_c), where mean (D, panel_width) replaces a feature left out:
     // a_j mean_X k_j(X, z_c). scratch: scratch_shapley(D, d) doubles.
     void (*shapley)(const Kernel&, const Rule&, const double* x, const double* panel, const double* mean, double* scratch, double* out);
-    // g (panel_width,): adds g times the covariance of what k(X, x) and k(X, z_c) hold of every order from 3 on (d-2,
-    // panel_width), and of what in these concerns each feature (D, panel_width). scratch: scratch_covariance doubles.
+    // g (panel_width,): adds g times the covariances of k(X, x) and k(X, z_c), of every order from 3 on (d-2, panel_width),
+    // and of their parts with each feature (D, panel_width). scratch: scratch_covariance doubles.
     void (*covariance)(const Moments&, const double* g, double* scratch, double* by_order, double* by_feature);
     // y (rows, lanes): adds sum_j A_ij x_j to y_i, j ascending; x (columns, lanes), lanes a multiple of lane_step. A_ij stands at
     // a[i * stride + j] (by row) or a[j * stride + i] (by column).
@@ -83,8 +83,8 @@ constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }
 constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(3) * D) * panel_width; }
 constexpr Size scratch_shapley(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(2) * D) * panel_width; }
 
-// A covariance counts s interactions and, beside them, a means at x and b at z; it wants s >= 3 and s + a, s + b <= d in the end.
-// In the product of all features whatever does not interact is a mean: s says it all.
+// A state of a covariance has s interacting features, a means at x and b means at z; finally s >= 3 and s + a, s + b <= d.
+// In the product of all features, every other feature is a mean: s determines the state.
 constexpr int means_beside(const Moments& moments, int s) { return moments.product_alone ? 1 : moments.d - (s > 3 ? s : 3) + 1; }
 constexpr Size covariance_states(const Moments& moments) {
     Size count = 0;

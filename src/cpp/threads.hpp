@@ -1,4 +1,4 @@
-// Tiles of rows shared out among threads: OpenMP's where it is compiled in, else those of the standard library.
+// Tiles of rows shared out among threads: OpenMP's threads if it is compiled in, else threads of the standard library.
 #pragma once
 
 #ifdef _OPENMP
@@ -21,7 +21,7 @@ namespace salsa {
 
 inline int max_threads() { return omp_get_max_threads(); }
 
-// body(tile, thread) for every tile, the last first
+// Call body(tile, thread) for every tile, the last first
 template <class Body>
 void for_tiles(Size tiles, int threads, Body body) {
     const int team = int(std::clamp<Size>(tiles, 1, threads));  // no thread without a tile
@@ -45,19 +45,19 @@ void for_tiles(Size tiles, int threads, Body body) {
     try {
         for (int thread = 1; thread < count; ++thread) others.emplace_back(work, thread);
     } catch (const std::system_error&) {
-    }  // the system gives no more threads: those there are do it all
+    }  // the system gives no more threads: the present ones do all tiles
     work(0);
     for (std::thread& other : others) other.join();
 }
 
 #endif
 
-// Whether the caller wants an end; asked on its own thread, between tiles, no more often than every `patience`.
+// Whether the caller wants to stop; asked on the caller's thread, between tiles, at most once per `patience`.
 inline bool (*interrupted)() = [] { return false; };
 constexpr std::chrono::milliseconds patience{50};
 struct Interrupted {};
 
-// body(row_begin, row_end, thread) over tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
+// Call body(row_begin, row_end, thread) for tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
 template <class Body>
 void for_row_tiles(Size n, int threads, Body body) {
     using Clock = std::chrono::steady_clock;

@@ -34,7 +34,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Public names are imported when first used: `salsa --help` should not wait for SciPy and scikit-learn."""
+    """Import public names on first use, so that `salsa --help` does not wait for SciPy and scikit-learn."""
     if name == "explain":
         return import_module("salsa.explain")
     if name not in _HOMES:

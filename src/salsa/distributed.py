@@ -1,6 +1,6 @@
-"""SalsaRegressor on a Dask cluster: workers read their rows and add up sums; the small problems are solved here.
+"""SalsaRegressor on a Dask cluster: workers read their rows and add up sums; the client solves the small problems.
 
-The steps, the compiled kernel and the result are those of ``SalsaRegressor``. No machine ever holds all rows.
+The steps and the compiled kernel are the same as in ``SalsaRegressor``; no machine needs to hold all rows.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ __all__ = ["DaskSalsaRegressor"]
 class DaskSalsaRegressor(SalsaRegressor):
     """``SalsaRegressor`` for Dask arrays and data frames, whose partitions stay on the workers of a cluster.
 
-    Kernel, order and anchors are learned here from a sample of the rows; the workers read their partitions again for
-    each of the two passes that follow, unless you ``persist`` them. ``predict`` is lazy. Other tables are fitted here.
+    The client learns kernel, order and anchors from a sample of the rows; the workers read their partitions again for
+    each of the two passes that follow, unless you ``persist`` them. ``predict`` is lazy. The client fits other tables.
 
     Parameters
     ----------
     client : dask.distributed.Client, default=None
         The cluster; None: the current client.
 
-    The others are those of ``SalsaRegressor``. The solvers "exact", "pcg" and "divide" gather all rows here.
+    All other parameters are as in ``SalsaRegressor``. The solvers "exact", "pcg" and "divide" gather all rows.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class DaskSalsaRegressor(SalsaRegressor):
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """As ``SalsaRegressor.predict``; of a Dask collection, Dask arrays that are computed when asked for."""
+        """Predict like ``SalsaRegressor.predict``; for a Dask collection, return lazy Dask arrays."""
         if not is_dask_collection(X):
             return super().predict(X, return_std)
         outputs = () if fitted_of(self).flat else (len(self.expansion_.offset),)
@@ -114,29 +114,29 @@ class DaskSalsaRegressor(SalsaRegressor):
         return self._lazily(X, SalsaRegressor.predict, outputs)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
-        """As ``SalsaRegressor.predict_interval``; of a Dask collection, a Dask array."""
+        """Predict like ``SalsaRegressor.predict_interval``; for a Dask collection, return a lazy Dask array."""
         if not is_dask_collection(X):
             return super().predict_interval(X, coverage)
         outputs = () if fitted_of(self).flat else (len(self.expansion_.offset),)
         return self._lazily(X, SalsaRegressor.predict_interval, (*outputs, 2), coverage)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R2 of the predictions; only they and y are gathered here."""
+        """Return R2 of the predictions; only predictions, targets and weights are gathered in the client."""
         (y,), (prediction,), (weight,) = map(dask.compute, (y, self.predict(X), sample_weight))
         return float(r2_score(y, prediction, sample_weight=weight))
 
     def __sklearn_clone__(self) -> Self:
-        """With the same client, which cannot be copied."""
+        """Return a clone with the same client, which cannot be copied."""
         others = {name: value for name, value in self.get_params(deep=False).items() if name != "client"}
         return type(self)(self.client, **clone(others, safe=False))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the client, which cannot be pickled: the current one takes its place."""
+        """Return the state without the client, which cannot be pickled: the current client takes its place."""
         state: dict[str, Any] = super().__getstate__()
         return state | {"client": None}
 
     def local(self) -> SalsaRegressor:
-        """The fitted model without the cluster, as ``save`` and ``load`` would give it."""
+        """Return the fitted model as a ``SalsaRegressor``, without the cluster."""
         model = SalsaRegressor(**{name: getattr(self, name) for name in SalsaRegressor._get_param_names()})
         assign(model, fitted_of(self))
         return model
@@ -151,9 +151,9 @@ class DaskSalsaRegressor(SalsaRegressor):
             raise ValueError(f"there is no Dask cluster to fit on: {advice}") from None
 
     def _lazily(self, X: Any, method: Callable[..., Any], trailing: tuple[int, ...], *arguments: Any) -> Any:
-        """method(model, rows, *arguments) of every partition, (n, *trailing)."""
+        """Return the lazy array (n, *trailing) of method(model, rows, *arguments) over all partitions."""
         parse_resources(self.n_jobs, self.memory_limit)
-        model = self._client().scatter(self.local(), broadcast=True, hash=False)  # no key that is being released
+        model = self._client().scatter(self.local(), broadcast=True, hash=False)  # a key that nobody releases
         parts = [
             da.from_delayed(delayed(method)(model, part, *arguments), shape=(length, *trailing), dtype=np.float64)
             for part, length in zip(partitions(X), lengths(X), strict=True)

@@ -1,4 +1,4 @@
-"""The fitted function: f(x) = offset + sum_i coef_i k(x, anchor_i). Every solver returns one of these."""
+"""The fitted function f(x) = offset + sum_i coef_i k(x, anchor_i), which every solver returns."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from salsa.kernels.marginals import Distribution, marginal_of
 
 @dataclass(frozen=True, eq=False)
 class KernelExpansion:
-    """f(x) = offset + sum_i coef_i k(x, anchor_i); one column of coef and one offset per output.
+    """The function f(x) = offset + sum_i coef_i k(x, anchor_i), with one column of coef and one offset per output.
 
-    anchors (r, D), coef (r, q), offset (q,). ``marginals``: of the training table, feature by feature, missing values
-    included; None: the anchors are its rows, each counting once.
+    The shapes are anchors (r, D), coef (r, q) and offset (q,). ``marginals`` are the distributions of the features in
+    the training table, missing values included; None: the anchors are the training rows, and each counts once.
     """
 
     kernel: AdditiveKernel
@@ -29,17 +29,17 @@ class KernelExpansion:
 
     @property
     def parts(self) -> tuple[AdditiveKernel, Floats, Floats, Floats]:
-        """kernel, anchors, coef, offset."""
+        """The tuple of kernel, anchors, coef and offset."""
         return self.kernel, self.anchors, self.coef, self.offset
 
     @property
     def background(self) -> tuple[Distribution, ...]:
-        """The marginal of every feature in the training table; explanations compare with their product."""
+        """The distribution of every feature in the training table; explanations compare with their product."""
         return self.marginals or tuple(marginal_of(x, np.ones(len(x))) for x in self.anchors.T)
 
     @cached_property
     def ends(self) -> tuple[Floats, Floats]:
-        """The least and largest values (D,) of the training table, as far as remembered; NaN where all are missing."""
+        """The least and largest values (D,) of the training table, as far as kept; NaN where all are missing."""
         low, high = np.fmin.reduce(self.anchors, axis=0), np.fmax.reduce(self.anchors, axis=0)
         if self.marginals is None:
             return low, high
@@ -47,13 +47,13 @@ class KernelExpansion:
         return np.fmin(low, [np.fmin.reduce(x) for x in points]), np.fmax(high, [np.fmax.reduce(x) for x in points])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without what can be computed again: a model that has predicted is pickled as one that has not."""
+        """Return the fields alone: pickles do not depend on cached values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
-        """f(X) (n, q). No kernel block is formed: memory is that of the result, whatever the number of anchors."""
+        """Return f(X) (n, q) without forming a kernel block: memory does not depend on the number of anchors."""
         return self.offset + self.kernel.product(X, self.anchors, self.coef, n_threads=n_threads)
 
     def times(self, unit: Floats) -> KernelExpansion:
-        """The function whose outputs are unit (q,) times those of this one."""
+        """Return the function with outputs multiplied by unit (q,)."""
         return replace(self, coef=unit * self.coef, offset=unit * self.offset)

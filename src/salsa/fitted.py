@@ -1,4 +1,4 @@
-"""What a fit leaves: all that predictions, explanations and files read of a model."""
+"""The result of a fit: everything that predictions, explanations and files need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from salsa.uncertainty import Unavailable, Uncertainty
 
 
 class Fitted(NamedTuple):
-    """The result of a fit."""
+    """A fitted model, whatever estimator it belongs to."""
 
     columns: Columns
     feature_names: NDArray[np.object_] | None  # as scikit-learn has them
@@ -39,7 +39,7 @@ def assign(model: Any, fitted: Fitted) -> None:
 
 
 def fitted_of(model: Any) -> Fitted:
-    """Return the result of the fit of an estimator; scikit-learn's error if it has none."""
+    """Return the result of an estimator's fit; raise scikit-learn's error if it is not fitted."""
     if "_fitted" not in vars(model):
         check_is_fitted(model)
     fitted: Fitted = model._fitted

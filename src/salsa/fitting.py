@@ -1,11 +1,11 @@
 """The steps of every fit, in order:
 
-1. table         what the columns hold; rows, targets and weights as numbers            ``data``
-2. splits        how rows are held out and drawn, by all that chooses and judges        ``data.splits``
-3. learn         the kernels to try; learned ones race against equal relevances         ``selection.plan``
+1. table         the types of columns; rows, targets and weights as numbers             ``data``
+2. splits        the held-out rows and samples for all choices and errors               ``data.splits``
+3. learn         the kernels to try; learned kernels race against equal relevances      ``selection.plan``
 4. choose        the order, and alpha, by cross-validation                              ``selection.order``
-5. solve         the coefficients; many rows choose alpha again                         ``solvers``
-6. uncertainty   what intervals and standard deviations need; the solver returns it     ``uncertainty``
+5. solve         the coefficients, and alpha again if there are many rows               ``solvers``
+6. uncertainty   the basis of intervals and standard deviations, from the solver        ``uncertainty``
 
 With few rows, all of them go through every step. With many, the kernel is learned from a sample, the order is chosen
 on a smaller one, and only the solver sees all rows.
@@ -44,11 +44,11 @@ from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.results import OrderResult, OrderSearch
 from salsa.solvers import RidgeTask, Solution, Solver, find_solver
 
-EXACT_ROWS = 3000  # up to which "auto" is the exact solver
+EXACT_ROWS = 3000  # with at most so many rows, solver="auto" is exact
 DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
 SAMPLE_ROWS = 20_000  # rows that kernels are learned from, and anchors chosen
 SEARCH_ROWS = 2000  # rows that the order is chosen on
-MISSING_POINTS = 128  # by which the distribution of a number stands for its missing values
+MISSING_POINTS = 128  # points of the distribution that stands for a missing number
 MEMORY_ADVICE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
 EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
 LOSS = SquaredError()
@@ -113,7 +113,7 @@ def _fit_all(
     unit = power_of_two(rows.Y)
     rows = rows._replace(Y=rows.Y / unit)
     problem = _problem(options, seen.columns, rows)
-    with one_blas_thread():  # LAPACK's last bits depend on its threads; ours do not
+    with one_blas_thread():  # LAPACK's last bits depend on its number of threads
         plan = make_plan(options, problem, splits, LOSS, progress)
         found = choose_order(options, problem, plan, splits.folds, LOSS, progress)
         task = _task(options, array_rows(rows, 1), rows, plan, found, splits, n, unit, np.zeros_like(unit))
@@ -188,7 +188,7 @@ def _solver(options: Options, n: int) -> tuple[str, int]:
 
 
 def _problem(options: Options, columns: Columns, rows: Observations, total: float | None = None) -> Problem:
-    """Return what a kernel is learned from, with the base kernel and the distribution of every feature."""
+    """Return the problem that a kernel is learned from, with the base kernel and distribution of every feature."""
     categorical, base = columns.categorical, options.kernel.base or "gaussian"
     w, weight = rows.weight, rows.given_weight
     limits = [None if is_category else MISSING_POINTS for is_category in categorical]
@@ -198,7 +198,7 @@ def _problem(options: Options, columns: Columns, rows: Observations, total: floa
 
 
 def _column_notes(seen: Survey) -> list[str]:
-    """Return notes on odd columns; likely mistakes are also warnings, before a long fit."""
+    """Return notes on odd columns; warn about likely mistakes at once, before a long fit."""
     doubtful = list(doubts(seen.columns, seen.counts))
     for doubt in doubtful:
         warn_user(doubt)

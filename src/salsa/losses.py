@@ -1,4 +1,4 @@
-"""Losses: what is minimised on training rows, and what held-out rows are judged by."""
+"""Losses, which are minimised on training rows and judge held-out rows."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ class Loss(Protocol):
     """The deviance of a prediction f(x) from a target y."""
 
     def null(self, Y: Floats, w: Floats) -> Floats:
-        """Return the mean deviance of the best constant (q,), and 1 for a constant target: errors are shares of it."""
+        """Return the mean deviance (q,) of the best constant, the unit of errors; 1 for a constant target."""
 
     def deviance(self, Y: Floats, residual: Floats) -> Floats:
         """Return the deviance (n, q) of the predictions Y - residual.
 
-        Residuals are what closed forms give; Y - (Y - residual) would lose digits where the fit is close.
+        Closed forms give residuals; computing them again from predictions would lose digits where the fit is close.
         """
 
 

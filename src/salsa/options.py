@@ -1,4 +1,4 @@
-"""Constructor parameters in the words of users, parsed once; no other module reads the users' strings."""
+"""Parsing of constructor parameters, once per fit; no other module reads the users' strings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from salsa.data.splits import parse_cv
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
 
-ALPHA_LIMIT = 1e100  # far beyond where nothing but the mean is left
+ALPHA_LIMIT = 1e100  # far beyond the alphas that predict only the mean
 RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
 
 
 class OrderChoice(NamedTuple):
-    """Candidates of the interaction order; without candidates they are searched, by halving if `bisect`."""
+    """Candidates of the interaction order; without candidates the order is searched, by halving if `bisect`."""
 
     candidates: tuple[int, ...] = ()
     bisect: bool = False
@@ -40,7 +40,7 @@ class KernelChoice(NamedTuple):
 
 
 class Resources(NamedTuple):
-    """What a fit may take: threads (None: by the size of the problem), and memory as the user gave it."""
+    """The threads (None: by the size of the problem) and the memory, as given by the user, that a fit may use."""
 
     threads: int | None
     memory_limit: float | str | None
@@ -51,7 +51,7 @@ class Options:
     """All choices of a fit."""
 
     order: OrderChoice
-    alphas: tuple[float, ...] | None  # None: searched
+    alphas: tuple[float, ...] | None  # None: alpha is searched
     kernel: KernelChoice
     solver: str | None  # None: by the number of rows
     rank: int | None
@@ -62,7 +62,7 @@ class Options:
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:
-    """Parse the parameters of an estimator; ValueError says which value is wrong and what would be right."""
+    """Parse the parameters of an estimator; raise ValueError with the wrong value and the valid choices."""
     one_of("interactions", params["interactions"], ("up_to", "exact"))
     one_of("kernel", params["kernel"], ("auto", *NUMERIC_BASES))
     one_of("solver", params["solver"], ("auto", *SOLVERS))
@@ -91,7 +91,7 @@ def parse_options(params: Mapping[str, Any]) -> Options:
 
 
 def parse_resources(n_jobs: Any, memory_limit: Any) -> Resources:
-    """Parse the parameters that predictions use, too."""
+    """Parse n_jobs and memory_limit, which predictions use, too."""
     memory_limit_bytes(memory_limit)
     return Resources(parse_threads(n_jobs), memory_limit)
 
@@ -144,7 +144,7 @@ def _bandwidth(bandwidth: Any) -> tuple[float, Floats | None]:
 
 
 def per_feature(name: str, values: Any, choices: str, D: int | None = None) -> Floats:
-    """Return an array of one number per feature; ValueError names the other choices."""
+    """Return an array of one number per feature; raise ValueError with all valid choices."""
     try:
         array = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):

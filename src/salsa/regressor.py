@@ -153,10 +153,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
     def fit_blocks(self, blocks: Any, *, target: Any = None, sample_weight: str | None = None) -> Self:
-        """Fit a table that need not fit into memory: it is read some rows at a time, several times.
+        """Fit a table that need not fit into memory: it is read in blocks of rows, several times.
 
-        Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is that
-        of ``fit`` on the same rows.
+        Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is the
+        same as from ``fit`` on the same rows.
 
         Parameters
         ----------
@@ -180,8 +180,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
-        The standard deviation is that of f in the Gaussian-process reading of the model, without the noise of a new
-        observation. It grows away from the data. An exact fit needs the n x n kernel matrix of its rows for it.
+        The standard deviation describes f, without the noise of a new observation, in the Gaussian-process reading of
+        the model. It grows away from the data. An exact fit needs the n x n kernel matrix of its rows for it.
         """
         X = encoded(self, X)
         values = self._shaped(self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
@@ -194,10 +194,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Return lower and upper ends (n, 2), or (n, q, 2): a new observation lies between with this probability.
 
-        Jackknife+ by exact leave-one-out, for which an exact fit needs the n x n kernel matrix of its rows; CV+ for a
-        low-rank fit. Scaled by the posterior standard deviation where that makes them shorter. Infinite ends, with a
-        warning, if the training rows are too few for the coverage. Coverage holds near the training data; rows far
-        outside the range of a feature trigger a warning.
+        Exact fits use jackknife+ by exact leave-one-out, from the n x n kernel matrix of their rows; low-rank fits use
+        CV+. Intervals are scaled by the posterior standard deviation if that makes them shorter. Ends are infinite,
+        with a warning, if the training rows are too few for the coverage. Coverage holds near the training data; rows
+        far outside the range of a feature trigger a warning.
         """
         check_probability("coverage", coverage)
         X = encoded(self, X)
@@ -216,9 +216,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
         """Return target, prediction without that row, and predictive standard deviation (n, q) of training rows.
 
-        By closed form, for the kernel and the penalty that all rows chose. An exact fit has its rows, in the order of
-        ``expansion_.anchors``, which is not that of the table, and needs their n x n kernel matrix. A low-rank fit does
-        not keep its rows: give those of them that you ask for, with their weights.
+        Closed forms give them, for the kernel and the penalty chosen on all rows. An exact fit keeps its rows, in the
+        order of ``expansion_.anchors`` (not of the table), and needs their n x n kernel matrix. A low-rank fit does not
+        keep its rows: give the training rows that you ask for, with their weights.
         """
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
         if isinstance(uncertainty, ExactUncertainty):
@@ -239,15 +239,15 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def functional_sd(self, k: Floats, prior: Floats) -> Floats:
         """Return the posterior standard deviation (m, q) of m linear functionals of f that vanish on constants.
 
-        Effects are such functionals. k (m, n) is what they make of the kernel with the training rows, prior (m,) of
-        the kernel in both arguments.
+        Effects are such functionals. k (m, n) are the functionals of k(., x_i) for the training rows x_i, prior (m,)
+        the functionals of k in both arguments.
         """
         return self._uncertainty().posterior_sd(k, prior, constant=0.0, n_threads=parse_threads(self.n_jobs))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
-        parse_resources(self.n_jobs, self.memory_limit)  # a saved model can be loaded
-        names = SalsaRegressor._get_param_names()  # not those that fitted it on a cluster
+        parse_resources(self.n_jobs, self.memory_limit)  # refuses what `load` would refuse
+        names = SalsaRegressor._get_param_names()  # without the client of a cluster
         write_model(path, {name: getattr(self, name) for name in names}, fitted_of(self))
 
     def _options(self) -> Options:
@@ -262,7 +262,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         progress.end()
 
     def _uncertainty(self) -> Uncertainty:
-        """Return the uncertainty, ready for questions; an exact fit computes it on first use."""
+        """Return the uncertainty; an exact fit computes it on first use."""
         uncertainty = fitted_of(self).uncertainty
         if isinstance(uncertainty, Unavailable):
             raise ValueError(uncertainty.reason)
@@ -283,7 +283,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
 @contextmanager
 def unchanged_by_failure(model: BaseEstimator) -> Iterator[None]:
-    """Leave the model as it was if a fit fails or is interrupted: not fitted, or by another fit."""
+    """Restore the model, fitted before or not, if a fit fails or is interrupted."""
     before = model.__dict__.copy()
     try:
         yield

@@ -1,4 +1,4 @@
-"""Memory limits in the words of users."""
+"""Memory limits as users write them."""
 
 import pytest
 
@@ -9,21 +9,21 @@ from salsa._utils.memory import DEFAULT_SHARE, available_bytes, format_bytes, me
     ("limit", "count"),
     [(1000, 1000), (1e9, 10**9), ("4GB", 4 * 10**9), ("1.5 GiB", 3 * 2**29), ("200 mb", 2 * 10**8), ("7b", 7)],
 )
-def test_limits(limit, count):
+def test_limits_are_numbers_of_bytes_or_texts_with_a_unit(limit, count):
     assert memory_limit_bytes(limit) == count
 
 
 @pytest.mark.parametrize("limit", ["", "GB", "4 apples", "-4GB", 0, -1, float("nan")])
-def test_refused(limit):
+def test_limits_that_are_no_positive_size_are_refused(limit):
     with pytest.raises(ValueError, match="memory_limit"):
         memory_limit_bytes(limit)
 
 
-def test_the_default_is_a_share_of_what_is_available():
+def test_the_default_limit_is_a_share_of_the_available_memory():
     assert memory_limit_bytes(None) == pytest.approx(DEFAULT_SHARE * available_bytes(), rel=0.2)
 
 
-def test_available_is_less_than_the_machine_has():
+def test_available_memory_is_at_most_the_memory_of_the_machine():
     import os
 
     assert 2**20 < available_bytes() <= os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -36,5 +36,5 @@ def test_errors_state_need_limit_and_way_out():
 
 
 @pytest.mark.parametrize(("count", "text"), [(5, "5 B"), (1500, "1.5 kB"), (2e12, "2 TB")])
-def test_format(count, text):
+def test_bytes_are_written_with_three_digits_and_a_unit(count, text):
     assert format_bytes(count) == text

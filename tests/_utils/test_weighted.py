@@ -24,7 +24,7 @@ def test_whole_weights_are_written_out_and_rows_sorted(data):
     )
 
 
-def test_other_weights_stay():
+def test_fractional_or_large_weights_are_kept_as_weights():
     X, Y = np.array([[2.0], [1.0]]), np.zeros((2, 1))
     for weight in ([1.5, 1.0], [1e6, 1.0]):
         rows, _, left = Observations(X, Y, np.array(weight)).sorted()

@@ -1,4 +1,4 @@
-"""Tables in blocks: Parquet, memmaps and iterables give the fit to the same rows in memory, to the last bit."""
+"""Tables in blocks: Parquet files, memmaps and iterables give the fit in memory, to the last bit."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def regressor(**parameters):
 
 
 def mixed_table(n=500):
-    """Numbers, categories, missing values; targets and weights, some of them zero."""
+    """Return a table of numbers, categories and missing values, with targets and weights, some of which are zero."""
     X, y = additive_truth(n=n)
     rng = np.random.default_rng(1)
     table = pd.DataFrame(X, columns=list("abcdef"))
@@ -44,12 +44,12 @@ def known():
 
 
 class TestSources:
-    def test_parquet_file(self, known, tmp_path):
+    def test_a_parquet_file_gives_the_fit_in_memory(self, known, tmp_path):
         X, y, weight, model = known
         X.assign(y=y, weight=weight).to_parquet(tmp_path / "t.parquet", row_group_size=77)
         same(regressor().fit_blocks(tmp_path / "t.parquet", target="y", sample_weight="weight"), model, X)
 
-    def test_folder_of_parquet_files_and_dataset(self, known, tmp_path):
+    def test_folders_of_parquet_files_and_datasets_give_the_fit_in_memory(self, known, tmp_path):
         from pyarrow import dataset
 
         X, y, weight, model = known
@@ -59,13 +59,13 @@ class TestSources:
             same(regressor().fit_blocks(source, target="y", sample_weight="weight"), model, X)
 
     @pytest.mark.parametrize("native", [pd.DataFrame, pl.from_pandas], ids=["pandas", "polars"])
-    def test_data_frames(self, known, native):
+    def test_blocks_of_data_frames_give_the_fit_in_memory(self, known, native):
         X, y, weight, model = known
         table = X.assign(y=y, weight=weight)
         blocks = [native(table.iloc[start : start + 120]) for start in range(0, 500, 120)]
         same(regressor().fit_blocks(blocks, target="y", sample_weight="weight"), model, X)
 
-    def test_tuples_from_a_function_and_an_iterator_that_is_read_once(self, known):
+    def test_functions_and_iterators_of_tuples_give_the_fit_in_memory(self, known):
         X, y, weight, model = known
 
         def blocks():
@@ -74,7 +74,7 @@ class TestSources:
         same(regressor().fit_blocks(blocks), model, X)
         same(regressor().fit_blocks(blocks()), model, X)
 
-    def test_memmap(self, tmp_path):
+    def test_a_memmap_gives_the_fit_in_memory(self, tmp_path):
         X, y = additive_truth(n=500)
         on_disk = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", shape=X.shape)
         on_disk[:] = X
@@ -82,7 +82,7 @@ class TestSources:
         with pytest.raises(ValueError, match="inconsistent numbers of samples"):
             regressor().fit(on_disk, y[:-1])
 
-    def test_several_outputs(self):
+    def test_blocks_with_several_outputs_give_the_fit_in_memory(self):
         X, y = additive_truth(n=300)
         table = pd.DataFrame(X, columns=list("abcdef")).assign(y=y, z=-y)
         model = regressor().fit_blocks([table[:100], table[100:]], target=["y", "z"])
@@ -90,12 +90,12 @@ class TestSources:
         np.testing.assert_array_equal(model.predict(table[list("abcdef")]), other.predict(table[list("abcdef")]))
 
     @pytest.mark.parametrize("parameters", [{"rank": None}, {"solver": "exact", "rank": None}, {"solver": "divide"}])
-    def test_fits_that_need_all_rows_at_once(self, parameters):
+    def test_solvers_that_need_all_rows_give_the_fit_in_memory(self, parameters):
         X, y = additive_truth(n=300)
         one, other = regressor(**parameters).fit_blocks([(X[:99], y[:99]), (X[99:], y[99:])]), regressor(**parameters)
         np.testing.assert_array_equal(one.predict(X), other.fit(X, y).predict(X))
 
-    def test_given_splits(self):
+    def test_given_splits_give_the_fit_in_memory(self):
         X, y = additive_truth(n=300)
         splits = [(np.flatnonzero(np.arange(300) % 3 != k), np.flatnonzero(np.arange(300) % 3 == k)) for k in range(3)]
         one, other = regressor(cv=splits).fit_blocks([(X[:99], y[:99]), (X[99:], y[99:])]), regressor(cv=splits)
@@ -103,16 +103,16 @@ class TestSources:
 
 
 class TestColumnsOfBlocks:
-    def test_levels_of_all_blocks(self):
+    def test_levels_of_all_blocks_are_merged(self):
         blocks = [(pd.DataFrame({"a": [1.0, 2.0], "k": texts}), [1.0, 2.0]) for texts in (["z", "b"], ["a", None])]
         assert survey([RawBlock(*block) for block in blocks], "from_dtype").columns.levels == (None, ("a", "b", "z"))
 
-    def test_a_block_without_values_in_a_column(self):
+    def test_a_block_without_values_takes_the_levels_of_other_blocks(self):
         texts = [["u", "v"], [None, None], ["w", "u"]]
         blocks = [RawBlock(pd.DataFrame({"k": pd.Series(text, dtype=object)}), [0.0, 1.0]) for text in texts]
         assert survey(blocks, "from_dtype").columns.levels == (("u", "v", "w"),)
 
-    def test_ordered_categories(self):
+    def test_ordered_categories_stay_ordered(self):
         kind = pd.CategoricalDtype(["low", "high"], ordered=True)
         blocks = [RawBlock(pd.DataFrame({"k": pd.Series([v, v], dtype=kind)}), [0.0, 1.0]) for v in ("low", "high")]
         columns = survey(blocks, "from_dtype").columns
@@ -121,56 +121,56 @@ class TestColumnsOfBlocks:
 
 
 class TestErrors:
-    def test_no_rows(self):
+    def test_blocks_without_rows_are_refused(self):
         for blocks in ([], [(np.empty((0, 2)), np.empty(0))]):
             with pytest.raises(ValueError, match="there are no rows"):
                 regressor().fit_blocks(blocks)
 
-    def test_numbers_here_and_text_there(self):
+    def test_a_column_of_numbers_and_text_is_refused(self):
         blocks = [(pd.DataFrame({"k": values}), [0.0, 1.0]) for values in ([1, 2], ["u", "v"])]
-        with pytest.raises(ValueError, match=r"column 'k' is of numbers in some blocks.*same dtype"):
+        with pytest.raises(ValueError, match=r"column 'k' holds numbers in some blocks.*same dtype"):
             regressor().fit_blocks(blocks)
 
-    def test_other_columns(self):
+    def test_blocks_with_different_columns_are_refused(self):
         blocks = [(pd.DataFrame({name: [1.0, 2.0]}), [0.0, 1.0]) for name in ("k", "l")]
         with pytest.raises(ValueError, match="blocks differ in their columns"):
             regressor().fit_blocks(blocks)
 
-    def test_other_outputs(self):
+    def test_blocks_with_different_numbers_of_outputs_are_refused(self):
         X = np.ones((2, 1))
         with pytest.raises(ValueError, match="number of outputs: 1 and 2"):
             regressor().fit_blocks([(X, [1.0, 2.0]), (X, [[1.0, 2.0], [3.0, 4.0]])])
 
-    def test_a_target_that_is_not_there(self):
+    def test_an_absent_target_is_refused(self):
         with pytest.raises(ValueError, match="has no column 'z'; its columns are a, b"):
             regressor().fit_blocks([pd.DataFrame({"a": [1.0], "b": [2.0]})], target="z")
         with pytest.raises(ValueError, match="target must name"):
             regressor().fit_blocks([pd.DataFrame({"a": [1.0], "b": [2.0]})])
 
     @pytest.mark.parametrize("blocks", [3, [3], [(1, 2, 3, 4)]])
-    def test_what_is_not_blocks(self, blocks):
+    def test_other_objects_than_blocks_are_refused(self, blocks):
         with pytest.raises((TypeError, ValueError), match="give the path of a Parquet file"):
             regressor().fit_blocks(blocks)
 
-    def test_rows_that_are_gone_at_the_second_reading(self):
+    def test_another_number_of_rows_at_the_second_reading_is_refused(self):
         X, y = additive_truth(n=100)
         readings = iter([[(X, y)], [(X[:50], y[:50])]])
         with pytest.raises(ValueError, match="held 100 rows when first read and 50 when read again"):
             regressor().fit_blocks(lambda: next(readings))
 
-    def test_weights_of_zero(self):
+    def test_weights_that_are_all_zero_are_refused(self):
         X, y = additive_truth(n=100)
         with pytest.raises(ValueError, match="every weight is zero"):
             regressor().fit_blocks([(X, y, np.zeros(100))])
 
-    def test_a_table_that_does_not_fit(self):
+    def test_exact_solver_refuses_tables_larger_than_memory(self):
         X, y = additive_truth(n=300)
         with pytest.raises(MemoryError, match="reads the whole table"):
             regressor(solver="exact", rank=None, memory_limit=10_000).fit_blocks([(X, y)])
 
 
-def test_more_rows_than_memory(tmp_path):
-    """Under a limit of the address space that the table alone exceeds; the predictions are those without a limit."""
+def test_a_file_larger_than_memory_gives_the_fit_in_memory(tmp_path):
+    """The address space is limited to less than the table; predictions equal a fit without a limit."""
     program = textwrap.dedent("""
         import resource, sys
         import numpy as np, pyarrow.parquet as pq

@@ -78,7 +78,7 @@ def one(values, name="size", **options):
 
 class TestGuises:
     @pytest.mark.parametrize("guise", GUISES)
-    def test_same_numbers(self, guise):
+    def test_every_kind_of_table_gives_the_same_numbers(self, guise):
         columns, encoded = learn_columns(GUISES[guise](TABLE))
         np.testing.assert_array_equal(encoded, ENCODED)
         assert encoded.dtype == np.float64
@@ -88,22 +88,22 @@ class TestGuises:
 
     @pytest.mark.parametrize("seen", GUISES)
     @pytest.mark.parametrize("later", GUISES)
-    def test_one_guise_in_training_another_at_predict(self, seen, later):
+    def test_training_and_prediction_tables_may_be_of_different_kinds(self, seen, later):
         columns, _ = learn_columns(GUISES[seen](TABLE))
         np.testing.assert_array_equal(columns.encode(GUISES[later](TABLE)), ENCODED)
 
     @pytest.mark.parametrize("dtype", TEXT_DTYPES)
-    def test_text_dtypes(self, dtype):
+    def test_text_of_every_dtype_is_a_category(self, dtype):
         columns, encoded = learn_columns(TEXT_DTYPES[dtype](["Rome", None, "Oslo", "Rome"]))
         assert columns.levels == (("Oslo", "Rome"),)
         np.testing.assert_array_equal(encoded[:, 0], [1, NAN, 0, 1])
 
-    def test_levels_of_a_dtype_that_were_not_seen_are_none(self):
+    def test_levels_of_a_dtype_that_do_not_occur_are_left_out(self):
         missing_first = pa.DictionaryArray.from_arrays(pa.array([None, 1]), pa.array(["z", "a"]))
         assert learn_columns(pa.table({"city": missing_first}))[0].levels == (("a",),)
 
     @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float16", "float32", "float64", "longdouble", "O"])
-    def test_numeric_arrays(self, dtype):
+    def test_arrays_of_every_numeric_dtype_are_numbers(self, dtype):
         X = np.array([[0, 1], [1, 1], [1, 0]], dtype=dtype)
         columns, encoded = learn_columns(X)
         assert columns == Columns(("x0", "x1"), (None, None), (False, False))
@@ -116,14 +116,14 @@ class TestGuises:
 
     @pytest.mark.parametrize("missing", [None, NAN, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN")])
     @pytest.mark.parametrize(("value", "encoded"), [(2, 2), (2.5, 2.5), (True, 1), ("a", 0)])
-    def test_missing_objects(self, missing, value, encoded):
+    def test_every_missing_object_becomes_nan(self, missing, value, encoded):
         np.testing.assert_array_equal(learn_columns([[value], [missing]])[1], [[encoded], [NAN]])
 
     @pytest.mark.parametrize(
         "table",
         [one([None, None], dtype=object), pl.DataFrame({"size": [None, None]}), pa.table({"size": pa.nulls(2)})],
     )
-    def test_nothing_but_missing_is_a_number(self, table):
+    def test_an_untyped_column_of_missing_values_counts_as_numbers(self, table):
         columns, encoded = learn_columns(table)
         assert columns.levels == (None,)
         assert np.isnan(encoded).all()
@@ -143,7 +143,7 @@ class TestGuises:
         assert columns.levels == ((),)
         assert np.isnan(encoded).all()
 
-    def test_text_arrays(self):
+    def test_columns_of_text_arrays_are_categories(self):
         columns, encoded = learn_columns(np.array([["b", "1"], ["a", "2"]]))
         assert columns.levels == (("a", "b"), ("1", "2"))
         np.testing.assert_array_equal(encoded, [[1, 0], [0, 1]])
@@ -151,17 +151,17 @@ class TestGuises:
     def test_numbers_come_before_text(self):
         assert learn_columns([["b"], [2.5], ["a"], [1], [True]])[0].levels == ((1, 2.5, "a", "b"),)
 
-    def test_sparse_columns_of_pandas(self):
+    def test_sparse_columns_of_pandas_are_numbers(self):
         np.testing.assert_array_equal(learn_columns(one(pd.arrays.SparseArray([0.0, 2.0])))[1], [[0], [2]])
 
-    def test_wide_integers_of_polars(self):
+    def test_128_bit_integers_of_polars_are_numbers(self):
         assert learn_columns(pl.DataFrame({"n": pl.Series([1, 2**100], dtype=pl.Int128)}))[1][1, 0] == 2.0**100
 
-    def test_names(self):
+    def test_names_are_texts_and_default_to_x0_x1(self):
         assert learn_columns(pd.DataFrame([[1, 2]], columns=["a", 7]))[0].names == ("a", "7")
         assert learn_columns([[1, 2]])[0].names == ("x0", "x1")
 
-    def test_one_row(self):
+    def test_one_row_is_encoded_like_many(self):
         columns, _ = learn_columns(GUISES["pandas"](TABLE))
         np.testing.assert_array_equal(columns.encode(pd.DataFrame(TABLE).head(1)), ENCODED[:1])
 
@@ -185,7 +185,7 @@ class TestOrdered:
         columns, _ = learn_columns(one(["L", "S"], dtype=self.SIZES), ["size"])
         assert columns == Columns(("size",), (("L", "S"),), (False,))
 
-    def test_intervals(self):
+    def test_intervals_of_pandas_are_ranked(self):
         columns, encoded = learn_columns(one(pd.cut([1, 5, 9], [0, 3, 6, 9])))
         assert columns == Columns(("size",), (("(0, 3]", "(3, 6]", "(6, 9]"),), (True,))
         np.testing.assert_array_equal(encoded[:, 0], [0, 1, 2])
@@ -209,7 +209,7 @@ class TestCategoricalFeatures:
             ((), "d"),
         ],
     )
-    def test_which_columns(self, features, categorical):
+    def test_categories_are_chosen_by_dtype_number_name_or_mask(self, features, categorical):
         columns, _ = learn_columns(self.TABLE, features)
         assert [name for name, is_one in zip("abcd", columns.categorical, strict=True) if is_one] == list(categorical)
 
@@ -234,14 +234,14 @@ class TestCategoricalFeatures:
         np.testing.assert_array_equal(columns.encode([[1.0], [None], [0]]), [[1], [NAN], [0]])
 
     @pytest.mark.parametrize("features", ["a", "auto", 3, 2.5, [0.5], [[0]], [True], {"a"}, [True, False]])
-    def test_wrong_kind(self, features):
+    def test_categorical_features_of_another_kind_are_refused(self, features):
         with pytest.raises(
             ValueError, match='must be "from_dtype", None, a list of column numbers or names, or a mask'
         ):
             learn_columns(self.TABLE, features)
 
     @pytest.mark.parametrize(("features", "name"), [(["e"], "'e'"), ([4], "4"), ([-1], "-1"), (["a", "e"], "'e'")])
-    def test_unknown_column(self, features, name):
+    def test_unknown_categorical_features_are_refused(self, features, name):
         columns = "0, 1, 2, 3" if isinstance(features[0], int) else "'a', 'b', 'c', 'd'"
         with pytest.raises(ValueError, match=f"there is no column {name}; columns are {columns}"):
             learn_columns(self.TABLE, features)
@@ -252,7 +252,7 @@ class TestCategoricalFeatures:
 
 
 class TestUnseen:
-    def test_one_column(self):
+    def test_unseen_values_become_nan_with_a_warning(self):
         columns, _ = learn_columns([["Rome", 1.0], ["Bern", 2.0]])
         message = (
             r"^column 'x0' has values not seen in training, such as 'Oslo' \(2 rows in 1 column\); they count as mis"
@@ -270,12 +270,12 @@ class TestUnseen:
             columns.encode(pl.DataFrame({"city": ["Rome", None], "street": ["Rue", None], "size": [2, None]}))
         assert len(caught) == 1
 
-    def test_numbers_where_text_was(self):
+    def test_numbers_in_a_column_of_text_are_unseen(self):
         columns, _ = learn_columns([["1"], ["2"]])
         with pytest.warns(UserWarning, match=r"such as 1 \(2 rows"):
             assert np.isnan(columns.encode([[1], [2]])).all()
 
-    def test_ordered(self):
+    def test_unseen_ranks_become_nan_with_a_warning(self):
         columns, _ = learn_columns(one(["S", "M"], dtype=pd.CategoricalDtype(["S", "M"], ordered=True)))
         with pytest.warns(UserWarning, match="such as 'XXL'"):
             np.testing.assert_array_equal(columns.encode(one(["M", "XXL"])), [[1], [NAN]])
@@ -287,20 +287,20 @@ class TestUnseen:
 
 class TestRefused:
     @pytest.mark.parametrize("guise", GUISES)
-    def test_text_where_numbers_were(self, guise):
+    def test_text_in_a_column_of_numbers_is_refused(self, guise):
         columns, _ = learn_columns(GUISES[guise](TABLE))
         wrong = TABLE | {"area": [None, None, "2", "x"]}
         name = columns.names[0]
         with pytest.raises(ValueError, match=rf"^column '{name}' has '2' in row 2 \(counted from 0\); it held numbers"):
             columns.encode(GUISES[guise](wrong))
 
-    def test_missing_text_where_numbers_were(self):
+    def test_missing_text_in_a_column_of_numbers_becomes_nan(self):
         columns, _ = learn_columns(one([1.0, 2.0]))
         assert np.isnan(columns.encode(pl.DataFrame({"size": [None]}, schema={"size": pl.String}))).all()
 
     @pytest.mark.parametrize("infinity", [np.inf, -np.inf])
     @pytest.mark.parametrize("guise", GUISES)
-    def test_infinite_values(self, guise, infinity):
+    def test_infinite_values_are_refused(self, guise, infinity):
         table = TABLE | {"area": [1.0, None, infinity, infinity]}
         with pytest.raises(ValueError, match=r"column '(area|x0)' has an infinite value in row 2 .*infinity"):
             learn_columns(GUISES[guise](table))
@@ -308,7 +308,7 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"column '(area|x0)' has an infinite value in row 2 .*infinity"):
             columns.encode(GUISES[guise](table))
 
-    def test_infinite_values_among_text(self):
+    def test_infinite_values_among_text_are_refused(self):
         with pytest.raises(ValueError, match=r"'x0' has an infinite value in row 1"):
             learn_columns([["a"], [np.inf], ["b"]])
 
@@ -325,7 +325,7 @@ class TestRefused:
             np.timedelta64(3, "h"),
         ],
     )
-    def test_dates(self, value):
+    def test_dates_are_refused_with_advice(self, value):
         tables = [one([None, value], "day"), one([value, value], "day", dtype="category"), [[1.0, value]]]
         if not isinstance(value, (pd.Period, np.generic)):
             tables += [pl.DataFrame({"day": [None, value]}), pa.table({"day": [None, value]})]
@@ -336,7 +336,7 @@ class TestRefused:
                 learn_columns(table)
 
     @pytest.mark.parametrize("unit", ["ns", "D"])
-    def test_arrays_of_dates(self, unit):
+    def test_arrays_of_dates_are_refused(self, unit):
         days = np.array([["2020-02-01"], ["2020-02-02"]], dtype=f"datetime64[{unit}]")
         for X in (days, days - days[0], np.ma.array(days, mask=[[True], [False]])):
             with pytest.raises(ValueError, match="column 'x0' holds dates"):
@@ -353,23 +353,23 @@ class TestRefused:
             pa.table({"size": [{"a": 1}, None]}),
         ],
     )
-    def test_nested(self, table):
+    def test_nested_values_are_refused_with_advice(self, table):
         with pytest.raises(ValueError, match="column 'size' holds lists or structures; make a column of each"):
             learn_columns(table)
 
     @pytest.mark.parametrize("values", [[b"a", b"b"], [None, b"b"]])
-    def test_bytes(self, values):
+    def test_bytes_are_refused_with_advice(self, values):
         for table in (one(values), pl.DataFrame({"size": values}), pa.table({"size": values}), np.array([values]).T):
             with pytest.raises(ValueError, match=r"column '(size|x0)' holds bytes; decode"):
                 learn_columns(table)
 
     @pytest.mark.parametrize("table", [one([1j, 2]), np.array([[1j]]), [[1j]], [["a", 1j]]])
-    def test_complex_numbers(self, table):
+    def test_complex_numbers_are_refused(self, table):
         with pytest.raises(ValueError, match="Complex data not supported"):
             learn_columns(table)
 
     @pytest.mark.parametrize("value", [{"a": 1}, object(), np.void(b"a")])
-    def test_other_objects(self, value):
+    def test_other_objects_are_refused(self, value):
         for table in (one([1.0, value]), one(["a", value]), one([*["a"] * 200, value]), [[2.0], [value]]):
             with pytest.raises(TypeError, match=r"column '(size|x0)': argument must be a string or a number, not '"):
                 learn_columns(table)
@@ -387,7 +387,7 @@ class TestRefused:
             3.0,
         ],
     )
-    def test_shapes_in_the_words_of_scikit_learn(self, X):
+    def test_wrong_shapes_give_the_errors_of_scikit_learn(self, X):
         with pytest.raises((TypeError, ValueError)) as expected:
             check_array(X, estimator="SalsaRegressor", input_name="X")
         with pytest.raises(expected.type) as error:
@@ -395,31 +395,31 @@ class TestRefused:
         assert str(error.value) == str(expected.value)
 
     @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame, pa.table])
-    def test_no_rows(self, frame):
+    def test_a_table_without_rows_is_refused(self, frame):
         with pytest.raises(ValueError, match=r"Found array with 0 sample\(s\) \(shape=\(0, 1\)\) while a minimum of 1"):
             learn_columns(frame({"a": []}))
 
-    def test_no_columns(self):
+    def test_a_table_without_columns_is_refused(self):
         with pytest.raises(
             ValueError, match=r"Found array with 0 feature\(s\) \(shape=\(2, 0\)\) while a minimum of 1"
         ):
             learn_columns(pd.DataFrame(index=[0, 1]))
 
-    def test_lazy_frames(self):
+    def test_lazy_frames_are_refused_with_advice(self):
         with pytest.raises(ValueError, match=r"call its collect\(\) first"):
             learn_columns(pl.LazyFrame({"a": [1]}))
 
-    def test_two_columns_of_one_name(self):
+    def test_two_columns_of_one_name_are_refused(self):
         with pytest.raises(ValueError, match="unique column names"):
             learn_columns(pd.DataFrame([[1, 2]], columns=["a", "a"]))
 
-    def test_rows_of_different_lengths(self):
+    def test_rows_of_different_lengths_are_refused(self):
         with pytest.raises(ValueError, match="inhomogeneous"):
             learn_columns([[1, 2], [3]])
 
 
 class TestState:
-    def test_round_trip_through_json(self):
+    def test_columns_survive_json(self):
         table = pd.DataFrame(TABLE).assign(size=pd.Categorical(["S", "M", "S", None], ["S", "M"], ordered=True))
         columns, encoded = learn_columns(table, ["area", "garden", "rooms"])
         copy = columns_from(json.loads(json.dumps(asdict(columns))))

@@ -37,7 +37,7 @@ def test_a_partition_continues_the_count_of_rows(n, start, every):
 
 
 @given(st.integers(1, 60), st.lists(st.integers(0, 59), max_size=5), st.data())
-def test_rows_by_number(n, ends, data):
+def test_rows_are_taken_by_number_from_any_pieces(n, ends, data):
     whole, pieces = pieces_of(n, ends)
     places = np.array(sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1))))
     taken = StreamedRows(lambda: pieces, n, 1).take(places)
@@ -46,7 +46,7 @@ def test_rows_by_number(n, ends, data):
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-def test_totals(threads):
+def test_totals_sum_over_all_rows(threads):
     X = np.random.default_rng(0).normal(size=(1000, 3))
     rows = array_rows(Observations(X, X, np.ones(1000)), threads)
     total = rows.total(lambda block: block.X.sum(axis=0), np.add, ShuffledFolds(5, 0), 64, 1)

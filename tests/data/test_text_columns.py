@@ -1,4 +1,4 @@
-"""Columns that are likely not to be what a fit takes them for."""
+"""Columns of text that are not likely to hold categories."""
 
 import warnings
 
@@ -48,30 +48,30 @@ def found(table, categorical_features="from_dtype"):
     ],
     ids=["dirty", "names", "dates", "areas", "prices"],
 )
-def test_text_that_is_likely_no_category_is_told_in_every_kind_of_table(frame, texts, says):
+def test_unlikely_categories_are_reported_for_every_kind_of_table(frame, texts, says):
     (doubt,) = found(frame({"fine": NUMBERS, "odd": texts, "city": CITIES}))
     assert says in doubt
     assert "'odd'" in doubt or "'x1'" in doubt
 
 
-def test_numbers_as_text_are_told_unless_they_are_codes():
+def test_numbers_as_text_are_reported_unless_they_are_codes():
     assert "holds numbers as text" in found(pd.DataFrame({"a": [str(i / 7) for i in range(ROWS)]}))[0]
     assert "holds numbers as text" in found(pd.DataFrame({"a": [str(i % 15) for i in range(ROWS)]}))[0]
     assert not found(pd.DataFrame({"a": [f"{i % 15:02}" for i in range(ROWS)]}))
 
 
-def test_truth_values_are_no_numbers():
+def test_booleans_do_not_count_as_numbers():
     assert not found([[value] for value in [True] * 57 + ["x"] * 3])
 
 
-def test_blocks_of_text_and_of_categories():
+def test_blocks_of_text_and_of_categories_are_not_reported():
     texts = pd.DataFrame({"a": [str(i % 5) for i in range(ROWS)]})
     blocks = [RawBlock(texts, NUMBERS), RawBlock(texts[:5].astype("category"), NUMBERS[:5])]
     seen = survey(blocks, "from_dtype")
     assert not list(doubts(seen.columns, seen.counts))
 
 
-def test_parts_of_a_table_are_not_doubted_where_the_whole_is_not():
+def test_a_part_of_a_table_is_not_reported_if_the_whole_is_not():
     table = pd.DataFrame({"a": [f"n{i % 27}" for i in range(ROWS)]})
     assert not found(table)
     assert not found(table[:51])
@@ -83,7 +83,7 @@ def test_numbers_among_texts_of_an_object_column_count_too():
 
 
 @pytest.mark.parametrize("texts", [DIRTY, NAMES, DATES], ids=["dirty", "names", "dates"])
-def test_nothing_is_said_of_declared_categories(texts):
+def test_declared_categories_are_not_reported(texts):
     assert not found(pd.DataFrame({"odd": pd.Categorical(texts)}))
     assert not found(pl.DataFrame({"odd": pl.Series(texts, dtype=pl.Categorical)}))
     assert not found(pd.DataFrame({"odd": texts}), ["odd"])
@@ -104,7 +104,7 @@ def test_nothing_is_said_of_declared_categories(texts):
         [None] * ROWS,
     ],
 )
-def test_nothing_is_said_of_likely_categories(texts):
+def test_likely_categories_are_not_reported(texts):
     assert not found(pd.DataFrame({"a": pd.Series(texts, dtype="string")}))
 
 
@@ -128,7 +128,7 @@ def test_blocks_are_judged_together(size):
         ([0, 1], None),
     ],
 )
-def test_targets_that_are_hardly_numbers_are_noted(y, note):
+def test_targets_with_one_or_two_values_are_noted(y, note):
     notes = target_values(np.asarray(y, dtype=float).reshape(len(y), -1)).notes
     assert len(notes) == (note is not None)
     assert all(note in found for found in notes)
@@ -147,22 +147,22 @@ class TestFit:
         assert str(told[0].message) in model.search_.notes
         assert "column 'none' has no values" in model.search_.notes
 
-    def test_warns_and_notes(self):
+    def test_fit_warns_and_notes(self):
         self.check(lambda: self.MODEL.fit(self.TABLE, NUMBERS))
 
     def test_rows_without_weight_do_not_count(self):
         table = self.TABLE.assign(none=[1.0, *[np.nan] * (ROWS - 1)])
         self.check(lambda: self.MODEL.fit(table, NUMBERS, sample_weight=self.WEIGHT))
 
-    def test_of_blocks_warns_and_notes(self):
+    def test_fit_of_blocks_warns_and_notes(self):
         table = self.TABLE.assign(y=NUMBERS)
         self.check(lambda: self.MODEL.fit_blocks([table[:20], table[20:]], target="y"))
 
-    def test_notes_a_choice_of_two(self):
+    def test_fit_notes_targets_of_two_values(self):
         model = SalsaRegressor(order=1, alpha=1.0, relevance="equal").fit(NUMBERS[:, None], NUMBERS > 0)
         assert any("two values" in note for note in model.search_.notes)
 
-    def test_is_silent_where_the_column_is_named(self):
+    def test_fit_is_silent_about_columns_named_as_categories(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             model = SalsaRegressor(order=1, alpha=1.0, relevance="equal", categorical_features=["odd"])

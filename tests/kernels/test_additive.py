@@ -70,7 +70,7 @@ def assert_close(actual, expected, rtol=1e-12):
 
 
 @given(st.data())
-def test_it_is_the_weighted_mean_of_products_over_subsets(data):
+def test_kernel_is_the_weighted_mean_of_products_over_subsets(data):
     kernel = data.draw(kernels())
     X, Z = data.draw(rows(kernel.n_features)), data.draw(rows(kernel.n_features))
     assert_close(kernel(X, Z), naive_kernel(kernel, X, Z))
@@ -93,7 +93,7 @@ def test_the_order_of_features_does_not_matter(data):
 
 @given(st.data(), numbers(0.1, 10.0))
 def test_order_d_is_homogeneous_of_degree_d_in_the_relevances(data, c):
-    """e_d(c s) = c^d e_d(s)"""
+    """The identity is e_d(c s) = c^d e_d(s)."""
     kernel = data.draw(kernels())
     kernel = replace(kernel, order_weights=one_hot(kernel.order))
     X = data.draw(rows(kernel.n_features))
@@ -102,7 +102,7 @@ def test_order_d_is_homogeneous_of_degree_d_in_the_relevances(data, c):
 
 @given(st.data())
 def test_all_orders_together_are_a_product(data):
-    """sum_m e_m(s) = prod_j (1 + s_j), with order weights C(D, m) to undo the normalisation."""
+    """The identity is sum_m e_m(s) = prod_j (1 + s_j); order weights C(D, m) undo the normalisation."""
     kernel = data.draw(kernels())
     D = kernel.n_features
     X, Z = data.draw(rows(D)), data.draw(rows(D))
@@ -127,8 +127,8 @@ def test_diagonal_is_the_diagonal(data):
 
 
 @given(st.data())
-def test_it_is_positive_semi_definite(data):
-    """Also with duplicate rows and constant columns."""
+def test_kernel_is_positive_semi_definite(data):
+    """Duplicate rows and constant columns are included."""
     kernel = data.draw(kernels(relevances=numbers(0.0, 1.0)))
     X = data.draw(rows(kernel.n_features, max_rows=12))
     X = np.vstack([X, X[: data.draw(st.integers(0, len(X)))]])
@@ -141,7 +141,7 @@ def test_it_is_positive_semi_definite(data):
 
 @given(st.data())
 def test_the_full_order_of_gaussians_is_one_gaussian(data):
-    """prod_j exp(-t_j^2 / (2 h_j^2)) = exp(-sum_j (t_j / h_j)^2 / 2)"""
+    """The identity is prod_j exp(-t_j^2 / (2 h_j^2)) = exp(-sum_j (t_j / h_j)^2 / 2)."""
     kernel = data.draw(kernels(bases=("gaussian",), relevances=st.just(1.0)))
     D = kernel.n_features
     X, Z = data.draw(rows(D)), data.draw(rows(D))
@@ -160,7 +160,7 @@ def test_order_1_is_the_mean_of_the_base_kernels(data):
 
 @given(st.data())
 def test_features_without_relevance_can_be_dropped(data):
-    """Their values and bandwidths change nothing; C(D, m) still counts them."""
+    """Values and bandwidths of irrelevant features change nothing; C(D, m) still counts them."""
     kernel = data.draw(kernels(relevances=st.sampled_from([0.0, 0.0, 0.7, 1.3])))
     D, d = kernel.n_features, kernel.order
     X, Z = data.draw(rows(D)), data.draw(rows(D))
@@ -217,7 +217,7 @@ def test_gradient_agrees_with_finite_differences(data):
 
 
 def assert_gradient_close(kernel, X, G, Z):
-    """kernel.gradient against finite differences of sum(G * K) in every parameter."""
+    """Compare kernel.gradient with finite differences of sum(G * K) in every parameter."""
     ours = kernel.gradient(X, G, Z)
     parameters = {name: getattr(kernel, name) for name in ours._fields}
     scale = 1.0 + np.abs(G).sum() * kernel.diagonal(X)[0]
@@ -233,7 +233,7 @@ def assert_gradient_close(kernel, X, G, Z):
 
 
 @given(st.data())
-def test_gradient_may_leave_out_what_is_zero(data):
+def test_gradient_can_skip_parameters_that_are_zero(data):
     kernel = data.draw(kernels())
     lowest = data.draw(st.integers(0, kernel.order))
     weights = np.where(np.arange(kernel.order + 1) < lowest, 0.0, 0.5 + kernel.order_weights)
@@ -253,7 +253,7 @@ def test_gradient_may_leave_out_what_is_zero(data):
 # --- ordinary cases -----------------------------------------------------------------------------------
 
 
-def test_the_table_of_base_kernels_is_that_of_the_core_and_of_the_naive_twins():
+def test_core_and_naive_twins_have_the_base_kernels_of_the_table():
     assert list(BASE_KERNELS) == _core.base_kernels() == list(naive.BASES)
     assert NUMERIC_BASES == naive.NUMERIC_BASES
 
@@ -277,7 +277,7 @@ def test_one_name_means_the_same_base_kernel_for_every_feature(base):
     assert_close(K, naive.additive_kernel(X, X, *parameters, base))
 
 
-def test_mixed_base_kernels_by_hand():
+def test_mixed_base_kernels_equal_a_sum_by_hand():
     """Order 2 of three features: the mean of the three pairs."""
     kernel = AdditiveKernel([2.0, 3.0, 1.0], [1.0, 1.0, 1.0], [0.0, 0.0, 1.0], ("gaussian", "laplace", "equality"))
     x, z = [[1.0, 5.0, 7.0]], [[2.0, 4.0, 7.0]]
@@ -326,7 +326,7 @@ def test_threads_do_not_change_the_bits(n_threads):
 
 
 @pytest.mark.parametrize("relevance", [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]])
-def test_no_rows_are_ordinary(relevance):
+def test_tables_without_rows_give_empty_results(relevance):
     kernel = AdditiveKernel([1.0, 1.0], relevance, [0.5, 1.0, 1.0])
     some, none = np.ones((3, 2)), np.empty((0, 2))
     assert kernel(none).shape == (0, 0)
@@ -343,7 +343,7 @@ def test_no_rows_are_ordinary(relevance):
 
 
 @pytest.mark.parametrize("kind", ["list", "integers", "float32", "Fortran order", "strided", "read-only"])
-def test_any_table_of_numbers_will_do(kind):
+def test_any_table_of_numbers_is_accepted(kind):
     X = np.random.default_rng(0).integers(-3, 4, (5, 2)).astype(float)
     read_only = X.copy()
     read_only.flags.writeable = False
@@ -375,14 +375,14 @@ def example() -> AdditiveKernel:
     return AdditiveKernel([1.0, 2.0], [1.0, 0.5], [0.0, 1.0, 1.0], ["gaussian", "laplace"])
 
 
-def test_it_knows_its_size():
+def test_kernel_reports_its_features_and_order():
     assert example().n_features == 2
     assert example().order == 2
     assert example().base == ("gaussian", "laplace")
 
 
 @pytest.mark.parametrize("name", ["bandwidth", "relevance", "order_weights"])
-def test_it_cannot_be_changed(name):
+def test_kernel_is_immutable(name):
     kernel = example()
     with pytest.raises(FrozenInstanceError):
         setattr(kernel, name, np.ones(2))
@@ -391,7 +391,7 @@ def test_it_cannot_be_changed(name):
 
 
 @pytest.mark.parametrize("name", ["bandwidth", "relevance", "order_weights"])
-def test_the_callers_arrays_stay_the_callers(name):
+def test_changing_the_callers_arrays_does_not_change_the_kernel(name):
     arrays = {"bandwidth": np.ones(2), "relevance": np.ones(2), "order_weights": np.array([0.0, 1.0])}
     kernel = AdditiveKernel(**arrays)
     X = np.random.default_rng(0).normal(size=(3, 2))
@@ -448,7 +448,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("change", "message"), REFUSED.values(), ids=REFUSED)
-def test_refused_parameters(change, message):
+def test_wrong_parameters_are_refused(change, message):
     AdditiveKernel(**GOOD)  # otherwise a refusal would prove nothing
     with pytest.raises(ValueError, match=message):
         AdditiveKernel(**(GOOD | change))
@@ -466,7 +466,7 @@ def test_too_many_subsets_for_float64_are_refused():
     ("D", "d", "relevance"), [(100, 50, 0.9), (1000, 500, 0.9), (1029, 514, 1.0), (1040, 520, 0.98)]
 )
 def test_many_subsets_are_refused_or_right(D, d, relevance):
-    """With equal relevances the diagonal is a^d, even where the number of subsets leaves the range of float64."""
+    """Equal relevances a give a diagonal of a^d, even where the number of subsets leaves the range of float64."""
     try:
         kernel = AdditiveKernel(np.ones(D), np.full(D, relevance), one_hot(d))
     except ValueError as refusal:
@@ -499,7 +499,7 @@ BAD_ROWS = {
 
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 @pytest.mark.parametrize(("X", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
-def test_refused_rows(X, message, method):
+def test_wrong_rows_are_refused(X, message, method):
     method(example(), np.ones((3, 2)))
     with pytest.raises(ValueError, match=message):
         method(example(), X)
@@ -578,6 +578,6 @@ def test_rule_of_thumb_is_in_the_units_of_the_column(unit):
 
 
 @pytest.mark.parametrize("X", [[[-np.inf], [1.0]], [[np.inf], [1.0]], [1.0, 2.0]])
-def test_rule_of_thumb_refuses_what_is_no_table_of_numbers(X):
+def test_rule_of_thumb_refuses_other_objects_than_tables_of_numbers(X):
     with pytest.raises(ValueError, match=r"NaN|infinity|2D"):
         rule_of_thumb_bandwidth(X)

@@ -44,7 +44,7 @@ def parameters(rng, D: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def kernel_arguments(rng, D: int, d: int, base=None):
-    """(base, bandwidth, relevance, weights) of a random kernel."""
+    """Return base, bandwidth, relevance and weights of a random kernel."""
     return codes(base or cycled(D)), *parameters(rng, D), rng.uniform(0.1, 1.0, d + 1)
 
 
@@ -65,7 +65,7 @@ def test_levels_are_those_of_the_processor():
     assert [level for level, need in needs.items() if need <= flags] == LEVELS
 
 
-def test_base_kernels_are_the_naive_ones():
+def test_base_kernels_equal_the_naive_twins():
     assert _core.base_kernels() == list(BASES)
 
 
@@ -98,7 +98,7 @@ def test_block_sums_products_over_subsets(n, m, D):
 @every_level
 @every_base
 @pytest.mark.parametrize("d", [1, 3, 6])
-def test_block_with_one_base_kernel(base, d, simd):
+def test_block_of_one_base_kernel_equals_the_naive_twin(base, d, simd):
     rng = np.random.default_rng(d)
     D = 6
     X, Z = points(rng, 40, D), points(rng, 35, D)
@@ -207,7 +207,7 @@ def test_rounding_errors_stay_below_1e_14(D, scale, simd):
     """The scaled base kernels come from the core itself, so that only the recursion is judged."""
     rng = np.random.default_rng(D)
     X, Z = rng.normal(size=(2, D)), rng.normal(size=(2, D))
-    numeric = naive.NUMERIC_BASES  # those of categories know only 0 and 1
+    numeric = naive.NUMERIC_BASES  # kernels of categories are only 0 and 1
     base = codes(numeric[j % len(numeric)] for j in range(D))
     bandwidth, relevance = np.full(D, scale), rng.uniform(0.3, 1.5, D)
     single = [np.ascontiguousarray(A[:, [j]]) for j in range(D) for A in (X, Z)]
@@ -339,7 +339,7 @@ def test_symmetric_gradient_needs_no_symmetric_g(n, simd):
 
 
 @every_level
-def test_gradient_of_features_without_relevance(simd):
+def test_gradient_is_right_for_features_without_relevance(simd):
     """The derivative in a_j does not vanish at a_j = 0; that in h_j does."""
     rng = np.random.default_rng(5)
     D, d = 5, 3
@@ -355,7 +355,7 @@ def test_gradient_of_features_without_relevance(simd):
 
 @every_level
 @pytest.mark.parametrize("all_orders", [True, False])
-def test_gradient_for_every_pattern_of_weights(all_orders, simd):
+def test_gradient_is_right_for_every_pattern_of_weights(all_orders, simd):
     """Orders below the smallest with a weight may be left out, at no cost to the other derivatives."""
     rng = np.random.default_rng(12)
     D = 6
@@ -373,7 +373,7 @@ def test_gradient_for_every_pattern_of_weights(all_orders, simd):
             np.testing.assert_array_equal(in_weights[:lowest], 0.0)
 
 
-def test_gradient_of_orders_without_weight():
+def test_gradient_is_right_for_orders_without_weight():
     """The derivative in w_m is the sum of G e_m, whatever w_m is."""
     rng = np.random.default_rng(6)
     D = 6
@@ -385,7 +385,7 @@ def test_gradient_of_orders_without_weight():
     assert np.abs(with_weights).min() > 0
 
 
-def test_gradient_over_more_rows_than_its_partial_sums():
+def test_gradient_is_right_for_more_rows_than_partial_sums():
     """Sums are cut into 64 parts of whole 32-row tiles: beyond 2048 rows a part holds several tiles."""
     rng = np.random.default_rng(7)
     D, d = 3, 2
@@ -435,7 +435,7 @@ def test_huge_distances_vanish_without_nan(bandwidth, base, simd):
 @every_base
 @pytest.mark.parametrize("far", [1.0, 1e200, 1.7e308])
 def test_infinite_bandwidth_makes_base_kernels_one(far, base, simd):
-    """Also where the difference of two finite numbers overflows; base kernels of categories have no bandwidth."""
+    """Differences of finite numbers may overflow; base kernels of categories have no bandwidth."""
     X = np.array([[far], [-far], [0.0]])
     arguments = codes([base]), np.array([np.inf]), np.ones(1), one_hot(1)
     K = _core.block(X, None, *arguments, 1, simd)
@@ -457,7 +457,7 @@ def test_units_do_not_matter(power, base, simd):
     np.testing.assert_allclose(scaled, plain, rtol=1e-14)
 
 
-def test_read_only_arrays_are_welcome_and_results_are_owned():
+def test_read_only_arrays_are_accepted_and_results_own_their_memory():
     rng = np.random.default_rng(10)
     X, arguments = rng.normal(size=(4, 2)), kernel_arguments(rng, 2, 2)
     expected = _core.block(X, None, *arguments)
@@ -629,7 +629,7 @@ print(max(status("VmHWM:") - before, 0))
     ids=["symmetric block", "block", "product"],
 )
 def test_peak_memory_is_that_of_the_result(call, least, most):
-    """In units of a 5000 x 5000 block of 200 MB: a block needs little more than itself, a product no block at all."""
+    """The unit is a 5000 x 5000 block of 200 MB: a block needs little more than itself, a product needs no block."""
     run = subprocess.run([sys.executable, "-c", MEASURE.format(call=call)], capture_output=True, text=True, check=True)
     blocks = int(run.stdout) / (8 * 5000**2)
     assert least - 0.05 <= blocks <= most

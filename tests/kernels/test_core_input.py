@@ -93,7 +93,7 @@ def is_legal(name: str, a: dict) -> bool:
 
 
 def misaligned(array: np.ndarray) -> np.ndarray:
-    """The same numbers, one byte off."""
+    """Return the same numbers, misaligned by one byte."""
     shifted = np.frombuffer(bytearray(array.nbytes + 1), array.dtype, array.size, offset=1).reshape(array.shape)
     shifted[...] = array
     return shifted
@@ -115,7 +115,7 @@ def read_only(array):
 
 
 def at_the_end_of_a_page(array: np.ndarray) -> np.ndarray:
-    """In memory of its own, whose last byte is the array's: reading on is a crash, if the next page is nobody's."""
+    """Return a copy that ends at the end of a page: reading beyond it crashes if the next page is not mapped."""
     size = -(-max(array.nbytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
     placed = np.frombuffer(mmap.mmap(-1, size), array.dtype, array.size, offset=size - array.nbytes)
     placed = placed.reshape(array.shape)
@@ -165,7 +165,7 @@ SCALARS = {
 
 
 def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
-    """Of the sizes asked for, possible or not."""
+    """Return arguments of these sizes, valid or not."""
     n, m, r, q, D, d, T = (sizes[size] for size in ("n", "m", "r", "q", "D", "d", "T"))
     run = {"n_threads": 1, "simd": LEVELS[-1]}
     if name == "embed":
@@ -189,7 +189,7 @@ def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
     missing = (np.arange(D) % 2 == 0).astype(np.int8) if sizes["missing"] else None
     columns = D if missing is None else D + 2 * int(missing.sum())
     X, Z = rng.normal(size=(n, columns)).round(1), rng.normal(size=(m, columns)).round(1)
-    if missing is not None:  # of the first feature, in rows of either table
+    if missing is not None:  # the first feature, in rows of both tables
         X[::3, :1], Z[1::4, :1] = np.nan, np.nan
     kernel = {
         **{"X": X, "Z": Z},
@@ -266,7 +266,7 @@ def expected_shapes(name: str, a: dict) -> list[tuple[int, ...]]:
 
 
 def orders_of(a: dict) -> np.ndarray:
-    """e_0..e_d (d+1, n, m) by sums over subsets; no missing values."""
+    """Return e_0..e_d (d+1, n, m) by sums over subsets, without missing values."""
     Z = a["X"] if a["Z"] is None else a["Z"]
     s = naive.scaled_bases(a["X"], Z, a["bandwidth"], a["relevance"], [naive.BASES[code] for code in a["base"]])
     return np.array([naive.elementary_symmetric(s, order) for order in range(len(a["weights"]))])
@@ -315,13 +315,13 @@ def assert_right_or_refused(name: str, arguments: dict) -> None:
 
 @pytest.mark.parametrize("name", BINDINGS)
 @given(data=st.data())
-def test_two_changes_of_any_sizes(name, data):
+def test_two_changed_arguments_give_the_right_result_or_an_error(name, data):
     assert_right_or_refused(name, data.draw(calls(name)))
 
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("name", BINDINGS)
-def test_every_change_of_every_argument(name, missing):
+def test_every_changed_argument_gives_the_right_result_or_an_error(name, missing):
     arguments = arguments_of(name, USUAL | {"missing": missing}, np.random.default_rng(0))
     assert is_legal(name, arguments)
     for key, value in arguments.items():
@@ -360,7 +360,7 @@ def test_many_features_and_the_highest_order(name, simd):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_no_numbers_are_far_from_all_others(value):
+def test_nan_and_infinity_are_far_from_all_other_values(value):
     X = np.array([[value], [0.0]])
     for simd in LEVELS:
         for base in range(BASES):
@@ -387,14 +387,14 @@ def test_products_beyond_all_memory_are_refused():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads in /proc")
-def test_no_thread_without_rows():
+def test_threads_without_rows_are_not_started():
     arguments = arguments_of("block", USUAL, np.random.default_rng(0)) | {"n_threads": 4096}
     before = len(list(Path("/proc/self/task").iterdir()))
     _core.block(**arguments)
     assert len(list(Path("/proc/self/task").iterdir())) <= before + 1  # 33 rows are two tiles
 
 
-def test_kernels_align_what_the_core_would_refuse():
+def test_kernels_align_arrays_that_the_core_would_refuse():
     rng = np.random.default_rng(0)
     X, V, G = rng.normal(size=(9, 2)), rng.normal(size=(9, 3)), rng.normal(size=(9, 9))
     kernel = AdditiveKernel(np.ones(2), np.ones(2), np.ones(3))

@@ -69,7 +69,7 @@ class TestKernel:
             np.testing.assert_allclose(mean, _core.embed(x, *kernel.distributions[0], base, 0.7), rtol=1e-13)
 
     @pytest.mark.parametrize("base", BASE_KERNELS)
-    def test_positive_definite(self, base):
+    def test_kernel_with_missing_values_is_positive_definite(self, base):
         kernel, X = kernel_with_holes(base, n=60, share=0.5)
         K = kernel(X)
         assert np.linalg.eigvalsh(K)[0] > -1e-12 * np.trace(K)
@@ -86,14 +86,14 @@ class TestKernel:
             )
             np.testing.assert_allclose(getattr(gradient, name), numeric, rtol=1e-6, atol=1e-7)
 
-    def test_nothing_missing_is_the_plain_kernel_bit_for_bit(self):
+    def test_complete_rows_give_the_plain_kernel_bit_for_bit(self):
         kernel, _ = kernel_with_holes()
         X = np.random.default_rng(0).normal(size=(40, 4))
         plain = replace(kernel, distributions=None)
         np.testing.assert_array_equal(kernel(X), plain(X))
         np.testing.assert_array_equal(kernel.diagonal(X), plain.diagonal(X))
 
-    def test_refused_without_distributions(self):
+    def test_missing_values_are_refused_without_distributions(self):
         kernel, X = kernel_with_holes()
         with pytest.raises(ValueError, match="NaN"):
             replace(kernel, distributions=None)(X)
@@ -105,7 +105,7 @@ class TestKernel:
 
 
 class TestDistribution:
-    def test_distinct_values_with_their_shares(self):
+    def test_few_values_keep_their_shares(self):
         points, weights = distribution_of(np.array([2.0, np.nan, 1.0, 2.0]), np.array([1.0, 5.0, 1.0, 2.0]))
         assert points.tolist() == [1.0, 2.0]
         assert weights.tolist() == [0.25, 0.75]
@@ -117,7 +117,7 @@ class TestDistribution:
         assert weights @ points == pytest.approx(x.mean(), rel=1e-12)
         assert weights @ (points - 3) ** 2 == pytest.approx(4, rel=0.05)
 
-    def test_bandwidths_of_observed_values(self):
+    def test_bandwidths_follow_the_observed_values(self):
         X = np.array([[1.0, np.nan], [3.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
         h = rule_of_thumb_bandwidth(X, 1.0)
         assert h[0] == pytest.approx(np.std([1, 3, 2], ddof=1) * 4**-0.2)
@@ -126,7 +126,7 @@ class TestDistribution:
 
 class TestLearning:
     @pytest.mark.parametrize("base", ["matern52", "equality"])
-    def test_gradient_of_the_posterior(self, base):
+    def test_gradient_of_the_posterior_agrees_with_finite_differences(self, base):
         kernel, X = kernel_with_holes(base, n=25)
         Y = np.random.default_rng(0).normal(size=(25, 1))
         problem = Problem(X, Y, None, (base,) * 4, kernel.distributions)
@@ -143,8 +143,8 @@ class TestRegressor:
         X, y = additive_truth(n=200)
         return with_holes(X, 0.15), y
 
-    def test_predicts_better_than_from_means(self):
-        """On features that know of each other, as those of real tables do."""
+    def test_regressor_predicts_better_than_with_imputed_means(self):
+        """The features are correlated, as in real tables."""
         rng = np.random.default_rng(0)
         common = rng.normal(size=(700, 1))
         full = common + 0.5 * rng.normal(size=(700, 5))
@@ -158,7 +158,7 @@ class TestRegressor:
         theirs = np.mean((imputed.predict(np.where(np.isnan(holes), means, holes)) - y_test) ** 2)
         assert ours < theirs
 
-    def test_missing_only_at_prediction(self):
+    def test_a_value_missing_at_prediction_is_averaged_over_its_distribution(self):
         X, y = additive_truth(n=150)
         model = SalsaRegressor(random_state=0).fit(X, y)
         one = X[:1].copy()
@@ -168,7 +168,7 @@ class TestRegressor:
         rows[:, 0] = distribution.points
         np.testing.assert_allclose(model.predict(one), distribution.weights @ model.predict(rows), rtol=1e-10)
 
-    def test_a_row_of_nothing_and_a_column_of_nothing(self, data):
+    def test_rows_and_columns_without_values_give_finite_predictions(self, data):
         X, y = data
         X = np.column_stack([X, np.full(len(X), np.nan)])
         X[3] = np.nan
@@ -185,7 +185,7 @@ class TestRegressor:
         repeated = np.repeat(np.arange(len(y)), weight)
         np.testing.assert_array_equal(weighted, model.fit(X[repeated], y[repeated]).predict(X))
 
-    def test_saved_and_loaded(self, data, tmp_path):
+    def test_a_saved_model_predicts_the_same_for_missing_values(self, data, tmp_path):
         from salsa import load
 
         X, y = data

@@ -70,7 +70,7 @@ class TestPosterior:
         )
         np.testing.assert_allclose(ours(theta)[1], theirs(theta)[1], rtol=1e-5, atol=1e-6)
 
-    def test_leave_one_out_is_that_of_refits(self):
+    def test_leave_one_out_residuals_equal_refits(self):
         problem = small_problem(q=2)
         learned = learn_kernel(problem, Structure(1, 2), iterations=5)
         K, posterior = learned.kernel(problem.X), Posterior(problem, Structure(1, 2))
@@ -93,14 +93,14 @@ class TestLearning:
         theta = learn_kernel(problem_of(*additive_truth(n=80)), Structure(1, 2), iterations=8).theta
         np.testing.assert_allclose(theta / SNAP, np.round(theta / SNAP), atol=1e-6)
 
-    def test_the_same_for_any_number_of_threads(self):
+    def test_learning_does_not_depend_on_the_number_of_threads(self):
         X, y = additive_truth(n=300, D=12)
         thetas = [
             learn_kernel(problem_of(X, y, threads=threads), Structure(1, 3), iterations=6).theta for threads in (1, 2)
         ]
         np.testing.assert_array_equal(*thetas)
 
-    def test_the_units_of_features_and_target_do_not_matter(self):
+    def test_learning_does_not_depend_on_units(self):
         X, y = additive_truth(n=80)
         units = np.array([1e-3, 1.0, 1e4, 7.0, 1.0, 2.0])
         plain = learn_kernel(problem_of(X, y), Structure(1, 2), iterations=8)
@@ -108,7 +108,7 @@ class TestLearning:
         np.testing.assert_allclose(scaled.kernel.bandwidth, plain.kernel.bandwidth * units, rtol=0.03)
         np.testing.assert_allclose(scaled.kernel.relevance, plain.kernel.relevance, rtol=0.03)
 
-    def test_given_bandwidths_stay(self):
+    def test_given_bandwidths_are_kept(self):
         X, y = additive_truth(n=80)
         learned = learn_kernel(problem_of(X, y, bandwidth=np.full(6, 2.5)), Structure(1, 2), iterations=8)
         np.testing.assert_array_equal(learned.kernel.bandwidth, 2.5)
@@ -122,8 +122,8 @@ class TestLearning:
         assert learned.kernel.bandwidth[4] == np.inf
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_five_features_of_a_hundred(self, seed):
-        """The relevant ones come first, nearly all others are removed, and those left carry next to nothing."""
+    def test_five_relevant_features_of_a_hundred_are_found(self, seed):
+        """Relevant features come first, nearly all others are removed, and the rest holds under 1 % of the variance."""
         rng = np.random.default_rng(seed)
         X = rng.uniform(size=(300, 100))
         y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
@@ -149,7 +149,7 @@ class TestLearning:
         assert posterior.fit_of(pruned) <= posterior.fit_of(theta)
         assert (posterior.minimise(pruned, 5)[:12][removed] == ABSENT).all()
 
-    def test_an_allowance_prunes_more(self):
+    def test_a_larger_allowance_removes_more_features(self):
         X, y = additive_truth(n=150, D=12)
         posterior = Posterior(problem_of(X, y), Structure(1, 2))
         theta = posterior.minimise(posterior.parameters.start(), 25)
@@ -159,7 +159,7 @@ class TestLearning:
         assert cost <= removed[1]
 
     def test_a_product_loses_its_irrelevant_features(self):
-        """What is left is the product of the others, of their number's order, and the removed count as constant."""
+        """The pruned kernel is the product of the relevant features, of order 3; removed features are constants."""
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (150, 8))
         problem = problem_of(X, np.prod(1 + X[:, :3], axis=1) + 0.01 * rng.normal(size=150), "matern52")

@@ -42,12 +42,12 @@ def unzipped(blob):
 
 
 def zipped(members, comment=None, method=zipfile.ZIP_DEFLATED):
-    """A zip of (name or ZipInfo, bytes) pairs or of a dictionary; the comment is the digest of the header."""
+    """Return a zip of (name or ZipInfo, bytes) pairs or of a dictionary; the comment is the digest of the header."""
     members = list(members.items()) if isinstance(members, dict) else members
     header = next((blob for name, blob in members if name == "header.json"), b"")
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as file, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of names that occur twice
+        warnings.simplefilter("ignore")  # names that occur twice
         for name, blob in members:
             file.writestr(name, blob)
         file.comment = digest(header) if comment is None else comment
@@ -59,7 +59,7 @@ def digest(blob):
 
 
 def consistent(members):
-    """The same members with the checksums that they have now."""
+    """Return the members with checksums that match them."""
     header = json.loads(members["header.json"])
     header["checksums"] = {
         name.removesuffix(".npy"): digest(blob).decode() for name, blob in members.items() if name != "header.json"
@@ -68,7 +68,7 @@ def consistent(members):
 
 
 def rewrite(path, change):
-    """The same archive with its members passed through change(dict of name -> bytes)."""
+    """Change the members of an archive by change(dict of name -> bytes)."""
     members = unzipped(path.read_bytes())
     change(members)
     path.write_bytes(zipped(members))
@@ -114,7 +114,7 @@ class TestRoundTrip:
         assert list(again.feature_names_in_) == list(frame.columns)
         np.testing.assert_array_equal(again.predict(frame), model.predict(frame))
 
-    def test_parameters_come_back_and_what_cannot_is_named(self, tmp_path):
+    def test_parameters_come_back_and_lost_ones_are_named(self, tmp_path):
         parameters = {
             "order": np.int64(2),
             "alpha": (0.1, 1.0),
@@ -164,7 +164,7 @@ class TestRoundTrip:
         assert again.columns_ == model.columns_
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
-    def test_what_compresses_beyond_the_limit_is_stored_and_loads(self, tmp_path, monkeypatch):
+    def test_arrays_that_compress_beyond_the_limit_are_stored_plainly(self, tmp_path, monkeypatch):
         monkeypatch.setattr(archive, "UNPACKED", 0)
         X = np.zeros((400, 300))
         X[::40, 0] = 1.0
@@ -176,25 +176,25 @@ class TestRoundTrip:
 
 class TestRefused:
     @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-    def test_truncated(self, path, share):
+    def test_truncated_files_are_refused(self, path, share):
         blob = path.read_bytes()
         path.write_bytes(blob[: int(share * len(blob))])
         with pytest.raises(ValueError, match=r"m\.salsa is damaged or not a salsa model file .*: copy it again"):
             salsa.load(path)
 
-    def test_absent_files_and_folders_are_errors_of_the_system(self, tmp_path):
+    def test_absent_files_and_folders_raise_errors_of_the_system(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="absent"):
             salsa.load(tmp_path / "absent")
         with pytest.raises(IsADirectoryError, match=tmp_path.name):
             salsa.load(tmp_path)
 
     @pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "update salsa-learn"), (1, "fit the model again")])
-    def test_formats_of_other_versions(self, path, version, advice):
+    def test_unknown_format_versions_are_refused_with_advice(self, path, version, advice):
         rewrite(path, with_header(version=version))
         with pytest.raises(ValueError, match=rf"m\.salsa cannot be read: .*{advice}"):
             salsa.load(path)
 
-    def test_foreign_files(self, path):
+    def test_foreign_files_are_refused(self, path):
         rewrite(path, lambda members: members.pop("header.json"))
         with pytest.raises(ValueError, match="not a salsa model file"):
             salsa.load(path)
@@ -202,7 +202,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="not a salsa model file"):
             salsa.load(path)
 
-    def test_changed_array(self, path):
+    def test_a_changed_array_is_refused(self, path):
         def change(members):
             members["coef.npy"] = members["offset.npy"]
 
@@ -210,7 +210,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="'coef' does not match its checksum"):
             salsa.load(path)
 
-    def test_changed_header(self, path):
+    def test_a_changed_header_is_refused(self, path):
         members = unzipped(path.read_bytes())
         comment = digest(members["header.json"])
         with_header(flat=False)(members)
@@ -223,7 +223,7 @@ class TestRefused:
         ["../evil.npy", "/etc/evil.npy", "C:\\evil.npy", "a/b.npy", "evil.npy\0x", "evil.py", "EVIL.npy", "é.npy"],
     )
     @pytest.mark.parametrize("listed", [False, True])
-    def test_names_that_no_model_has(self, path, name, listed):
+    def test_names_that_no_model_has_are_refused(self, path, name, listed):
         members = {**unzipped(path.read_bytes()), name: npy(np.ones(3))}
         info = zipfile.ZipInfo("x")
         info.filename = name  # as it is: the constructor tidies it up
@@ -233,7 +233,7 @@ class TestRefused:
             salsa.load(path)
         assert [p.name for p in path.parent.iterdir()] == ["m.salsa"]
 
-    def test_unexpected_and_repeated_members(self, path):
+    def test_unexpected_and_repeated_members_are_refused(self, path):
         members = unzipped(path.read_bytes())
         path.write_bytes(zipped({**members, "evil.npy": b""}))
         with pytest.raises(ValueError, match="contents"):
@@ -245,7 +245,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="more than 64"):
             salsa.load(path)
 
-    def test_links(self, path):
+    def test_symbolic_links_are_refused(self, path):
         link = zipfile.ZipInfo("coef.npy")
         link.external_attr = 0o120777 << 16
         members = unzipped(path.read_bytes())
@@ -254,17 +254,17 @@ class TestRefused:
             salsa.load(path)
 
     @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-    def test_other_compressions(self, path, method):
+    def test_compressions_other_than_deflate_are_refused(self, path, method):
         path.write_bytes(zipped(unzipped(path.read_bytes()), method=method))
         with pytest.raises(ValueError, match="other means than deflate"):
             salsa.load(path)
 
-    def test_encrypted(self, path):
+    def test_encrypted_members_are_refused(self, path):
         path.write_bytes(patched(path.read_bytes(), "coef.npy", flags=1))
         with pytest.raises(ValueError, match="is encrypted"):
             salsa.load(path)
 
-    def test_overlapping_members(self, path):
+    def test_overlapping_members_are_refused(self, path):
         blob = path.read_bytes()
         with zipfile.ZipFile(path) as file:
             offset = file.getinfo("coef.npy").header_offset
@@ -286,7 +286,7 @@ class TestRefused:
             b"",
         ],
     )
-    def test_headers_that_json_stumbles_over(self, path, text):
+    def test_headers_that_are_invalid_json_are_refused(self, path, text):
         rewrite(path, lambda members: members.update({"header.json": text}))
         with pytest.raises(ValueError, match=r"m\.salsa "):
             salsa.load(path)
@@ -326,7 +326,7 @@ class TestRefused:
             (lambda h: h.pop("search"), "misstates 'search'"),
         ],
     )
-    def test_headers_that_contradict_themselves_or_the_arrays(self, path, change, reason):
+    def test_headers_that_contradict_themselves_or_the_arrays_are_refused(self, path, change, reason):
         members = unzipped(path.read_bytes())
         header = json.loads(members["header.json"])
         change(header)
@@ -334,31 +334,31 @@ class TestRefused:
         with pytest.raises(ValueError, match=rf"m\.salsa is damaged .*{reason}"):
             salsa.load(path)
 
-    def test_more_outputs_than_the_target_had(self, tmp_path):
+    def test_more_outputs_than_the_target_had_are_refused(self, tmp_path):
         X, y = additive_truth(n=20)
         SalsaRegressor(order=1, alpha=1.0).fit(X, np.column_stack([y, y])).save(tmp_path / "m")
         rewrite(tmp_path / "m", with_header(flat=True))
         with pytest.raises(ValueError, match="more outputs than it says"):
             salsa.load(tmp_path / "m")
 
-    def test_orders_that_would_take_long_to_refuse(self):
+    def test_too_many_orders_are_refused_at_once(self):
         D = 20_000
         arrays = {name: np.ones(D) for name in ("bandwidth", "relevance", "order_weights")}
         arrays |= {"anchors": np.ones((1, D)), "coef": np.ones((1, 1)), "offset": np.ones(1)}
         with pytest.raises(ValueError, match="20000 order weights, more than 1030"):
             expansion_from({"base": "gaussian"}, arrays)
 
-    def test_missing_entries(self, path):
+    def test_missing_entries_are_refused(self, path):
         rewrite(path, with_header(search={}))
         with pytest.raises(ValueError, match=r"m\.salsa .*lacks or misstates"):
             salsa.load(path)
 
-    def test_parameters_that_do_not_exist(self, path):
+    def test_unknown_parameters_are_refused(self, path):
         rewrite(path, with_header(parameters={"evil": 1}))
         with pytest.raises(ValueError, match=r"m\.salsa .*lacks or misstates .*evil"):
             salsa.load(path)
 
-    def test_parameters_that_predictions_could_not_use(self, model, path):
+    def test_parameters_that_predictions_cannot_use_are_refused(self, model, path):
         rewrite(path, with_header(parameters={"n_jobs": "many"}))
         with pytest.raises(ValueError, match=r"m\.salsa .*n_jobs='many'"):
             salsa.load(path)
@@ -384,7 +384,7 @@ class TestRefused:
             ("weight", np.zeros(60)),
         ],
     )
-    def test_arrays_that_do_not_fit(self, path, name, array):
+    def test_arrays_that_do_not_match_are_refused(self, path, name, array):
         rewrite(path, with_array(name, array))
         with pytest.raises(ValueError, match=r"m\.salsa "):
             salsa.load(path)
@@ -407,12 +407,12 @@ class TestRefused:
             b"",
         ],
     )
-    def test_arrays_that_are_not_plain_tables(self, path, array):
+    def test_arrays_that_are_not_plain_tables_are_refused(self, path, array):
         rewrite(path, with_array("coef", array))
         with pytest.raises(ValueError, match=r"m\.salsa .*'coef'"):
             salsa.load(path)
 
-    def test_codes_without_levels(self, tmp_path):
+    def test_codes_without_levels_are_refused(self, tmp_path):
         X = pd.DataFrame({"level": list("abab"), "x": np.arange(4.0)})
         SalsaRegressor(order=1, alpha=1.0).fit(X, np.arange(4)).save(tmp_path / "m.salsa")
         rewrite(tmp_path / "m.salsa", with_array("anchors", np.full((4, 2), 2.0)))
@@ -421,7 +421,7 @@ class TestRefused:
 
 
 def patched(blob, name, **fields):
-    """A zip with other numbers in the directory's entry for one member."""
+    """Return a zip with other numbers in the directory's entry for one member."""
     blob, start = bytearray(blob), blob.rindex(b"PK\x05\x06")
     places = {"flags": (8, "<H"), "size": (24, "<L"), "offset": (42, "<L")}
     entry = next(
@@ -438,7 +438,7 @@ class TestBombs:
 
     @pytest.fixture
     def peak(self, path):
-        """Most megabytes that loading a file took; it must refuse it."""
+        """Return a function that measures the peak megabytes of loading a file, which must be refused."""
 
         def measure(blob, message):
             path.write_bytes(blob)
@@ -456,29 +456,29 @@ class TestBombs:
     def zeros(megabytes):
         return npy(np.zeros(megabytes * 2**17))
 
-    def test_honest_about_their_size(self, path, peak):
+    def test_bombs_that_state_their_size_are_refused(self, path, peak):
         bomb = zipped(consistent({**unzipped(path.read_bytes()), "coef.npy": self.zeros(300)}))
         assert len(bomb) < 500_000
         assert peak(bomb, r"m\.salsa cannot be read: .*would unpack to .*zip -0") < 5
 
-    def test_lying_about_their_size(self, path, peak):
+    def test_bombs_that_understate_their_size_are_refused(self, path, peak):
         bomb = zipped(consistent({**unzipped(path.read_bytes()), "coef.npy": self.zeros(300)}))
         assert peak(patched(bomb, "coef.npy", size=1000), r"m\.salsa is damaged .*CRC") < 5
 
-    def test_of_headers(self, path, peak):
+    def test_bombs_in_the_header_are_refused(self, path, peak):
         members = unzipped(path.read_bytes())
         members["header.json"] = members["header.json"][:-1] + b', "x": [' + b"[]," * 2**21 + b"[]]}"
         assert peak(zipped(members), "would unpack to") < 5
 
-    def test_of_members(self, path, peak):
+    def test_bombs_of_many_members_are_refused(self, path, peak):
         bomb = zipped([(f"{k:x}", b"") for k in range(20_000)], b"")
         assert peak(bomb, "more than 64") < 16 * len(bomb) / 1e6
 
-    def test_within_the_limit_cost_no_more_than_twice_what_they_unpack_to(self, path, peak):
+    def test_files_within_the_limit_take_at_most_twice_their_unpacked_size(self, path, peak):
         bomb = zipped(consistent({**unzipped(path.read_bytes()), "coef.npy": self.zeros(100)}))
         assert peak(bomb, "do not fit") < 2.1 * 105
 
-    def test_without_compression_the_size_does_not_matter(self, path, monkeypatch):
+    def test_files_without_compression_may_have_any_size(self, path, monkeypatch):
         members = unzipped(path.read_bytes())
         monkeypatch.setattr(archive, "UNPACKED", 0)
         monkeypatch.setattr(archive, "RATIO", 1)
@@ -490,7 +490,7 @@ class TestBombs:
 
 
 class TestWriting:
-    def test_leaves_the_old_file_and_no_other_when_it_fails(self, path, monkeypatch):
+    def test_a_failed_save_keeps_the_old_file_and_leaves_no_other(self, path, monkeypatch):
         before = path.read_bytes()
         monkeypatch.setattr(zipfile.ZipFile, "writestr", lambda *a, **k: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
@@ -498,8 +498,8 @@ class TestWriting:
         assert path.read_bytes() == before
         assert [p.name for p in path.parent.iterdir()] == ["m.salsa"]
 
-    def test_is_on_the_disk_before_it_takes_its_place(self, model, path, monkeypatch):
-        """What a power cut would show is which calls were made, and in which order."""
+    def test_a_file_is_synchronised_before_it_is_renamed(self, model, path, monkeypatch):
+        """The order of the system calls decides which file survives a power cut."""
         calls = []
         for name in ("fsync", "replace"):
             call = getattr(archive.os, name)
@@ -507,17 +507,17 @@ class TestWriting:
         model.save(path)
         assert calls == ["fsync", "replace", "fsync"]
 
-    def test_needs_its_folder(self, model, tmp_path):
+    def test_save_needs_an_existing_folder(self, model, tmp_path):
         with pytest.raises(FileNotFoundError):
             model.save(tmp_path / "nowhere" / "m.salsa")
 
-    def test_replaces_nothing_but_files(self, model, tmp_path):
+    def test_save_replaces_only_files(self, model, tmp_path):
         (tmp_path / "folder").mkdir()
         with pytest.raises(ValueError, match="not a file"):
             model.save(tmp_path / "folder")
         assert [p.name for p in tmp_path.iterdir()] == ["folder"]
 
-    def test_follows_links(self, model, tmp_path):
+    def test_save_follows_symbolic_links(self, model, tmp_path):
         (tmp_path / "folder").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "folder" / "m.salsa")
         model.save(tmp_path / "link")
@@ -525,15 +525,15 @@ class TestWriting:
         assert not (tmp_path / "folder" / "m.salsa").is_symlink()
         salsa.load(tmp_path / "link")
 
-    def test_long_names(self, model, tmp_path):
+    def test_names_of_255_characters_can_be_saved(self, model, tmp_path):
         model.save(tmp_path / ("m" * 255))
         salsa.load(tmp_path / ("m" * 255))
 
-    def test_has_ordinary_permissions(self, path):
+    def test_saved_files_have_ordinary_permissions(self, path):
         path.with_name("other").touch()
         assert path.stat().st_mode == path.with_name("other").stat().st_mode
 
-    def test_never_pickles(self, tmp_path):
+    def test_objects_are_never_pickled(self, tmp_path):
         with pytest.raises(TypeError):
             write_archive(tmp_path / "m", {}, {"a": np.array([object()])})
         assert not list(tmp_path.iterdir())
@@ -555,7 +555,7 @@ def change_bytes(rng, blob):
 
 
 def change_bytes_of_the_directory(rng, blob):
-    """Where zip keeps names, places and sizes."""
+    """Change the part of a zip with names, places and sizes."""
     start = blob.index(b"PK\x01\x02")
     return blob[:start] + change_bytes(rng, flip_bits(rng, blob[start:]))
 
@@ -685,7 +685,7 @@ def change_within(rng, header):
 
 
 def change_header_text(rng, blob):
-    """What JSON can say and Python's values cannot."""
+    """Write JSON that Python's values cannot express."""
     members = unzipped(blob)
     text = members["header.json"].decode()
     numbers = list(re.finditer(r"(?<=[ \[])-?\d[\d.e+-]*(?=[,\]}])", text))
@@ -726,7 +726,7 @@ REWRITTEN = {
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """A model with everything that a file can hold: its file, rows with unknown and missing values, predictions."""
+    """Return a model with all that a file can hold: path, bytes, rows with gaps and unseen values, predictions."""
     rng = np.random.default_rng(0)
     X, y = additive_truth(n=80, D=3)
     X = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
@@ -746,15 +746,15 @@ def original(tmp_path_factory):
 
 def predictions(model, rows):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of values that were not seen, and names that the rows do not have
+        warnings.simplefilter("ignore")  # unseen values, and rows without names
         return model.predict(rows)
 
 
 class TestMutations:
-    """5000 files, each refused with a message that names it, or a model that works."""
+    """Each of 5000 damaged files is refused with a message that names it, or gives a model that works."""
 
     def outcome(self, path, blob, rows):
-        """The model's predictions, None where it is refused."""
+        """Return the model's predictions; None if the file is refused."""
         path.write_bytes(blob)
         try:
             model = salsa.load(path)
@@ -766,7 +766,7 @@ class TestMutations:
         assert len(model.search_.race) == len(model.search_.contenders)
         return predictions(model, rows)
 
-    def test_there_are_5000(self):
+    def test_there_are_5000_mutations(self):
         assert sum((DAMAGE | TRICKS | REWRITTEN).values()) == 5000
 
     @pytest.mark.parametrize("mutation", DAMAGE | TRICKS, ids=lambda f: f.__name__)
@@ -781,7 +781,7 @@ class TestMutations:
         assert refused > 0
 
     @pytest.mark.parametrize("mutation", REWRITTEN, ids=lambda f: f.__name__)
-    def test_what_was_rewritten_with_right_checksums_is_refused_or_works(self, original, mutation):
+    def test_files_rewritten_with_right_checksums_are_refused_or_work(self, original, mutation):
         path, blob, rows, expected = original
         rng, refused, count = np.random.default_rng(2), 0, REWRITTEN[mutation]
         for _ in range(count):
@@ -830,7 +830,7 @@ print(sorted(seen), strays)
 
 class TestKilled:
     def test_kill_9_leaves_the_old_model_or_the_new_one(self, tmp_path):
-        """100 times, while a process saves two models over each other without pause."""
+        """A process that saves two models over each other without pause is killed 100 times."""
         done = subprocess.run([sys.executable, "-c", KILLS, str(tmp_path), "100"], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         seen, strays = done.stdout.rsplit(maxsplit=1)

@@ -49,7 +49,7 @@ class TestOrderRules:
         assert asked(increasing(range(1, 21), 3, worthwhile=0.1), falling) == [1, 2, 3, 4]
         assert asked(increasing(range(1, 21), 3, worthwhile=0.04), falling) == list(range(1, 21))
 
-    def test_given_asks_for_exactly_those(self):
+    def test_given_orders_are_tried_exactly(self):
         assert asked(given([4, 2]), [0] * 5) == [4, 2]
 
     @draw(D=st.integers(1, 200), data=st.data())
@@ -77,7 +77,7 @@ class TestAlphaSearch:
         assert low.alphas[0] < 10 ** LOG10_GRID[0]
         assert high.alphas[-1] > 10 ** LOG10_GRID[-1]
 
-    def test_of_equally_good_values_the_largest(self):
+    def test_the_largest_of_equally_good_values_is_chosen(self):
         assert try_alphas(lambda alpha: (1.0, 0.0), [3.0, 1.0, 2.0]).alpha == 3.0
         assert try_alphas(lambda alpha: (1.0 + 1e-4 * alpha, 0.1), [3.0, 1.0, 2.0]).alpha == 3.0
         assert try_alphas(lambda alpha: (1.0 + 1e-2 * alpha, 0.1), [3.0, 1.0, 2.0]).alpha == 1.0
@@ -144,7 +144,7 @@ class TestOrderSearch:
         assert found[0].order == 2
         assert [r.order for r in found[0].results] == [1, 2, 3, 4, 5]
 
-    def test_reports_the_error_of_what_it_chose(self, found):
+    def test_reported_error_belongs_to_the_chosen_order(self, found):
         result, factor, folds, y = found
         residuals = held_out(factor, y[:, None], folds).residuals(result.alpha)
         chosen = result.table.query("chosen").iloc[0]
@@ -163,7 +163,7 @@ class TestOrderSearch:
         with pytest.raises(dataclasses.FrozenInstanceError):
             found[0].order = 7
 
-    def test_state_survives_the_trip_to_json(self, found):
+    def test_search_survives_json(self, found):
         import json
 
         again = search_from(json.loads(json.dumps(search_state(found[0]))))
@@ -187,7 +187,7 @@ class TestOrderSearch:
         assert labels == ["equal gaussian, order 2, 6 features", "learned matern52, order 3, 4 features"]
         np.testing.assert_array_equal(ax.containers[0].lines[0].get_xydata(), [[0.5, 0], [0.25, 1]])
 
-    def test_nothing_searched_cannot_be_plotted(self):
+    def test_a_fit_without_a_search_cannot_be_plotted(self):
         with pytest.raises(ValueError, match="nothing was searched"):
             OrderSearch((), 1, 1.0).plot()
 
@@ -196,7 +196,7 @@ class TestOrderSearch:
         result, *_ = search(X, y, bisecting(6))
         assert result.order == 2
 
-    def test_given_alphas_and_orders(self):
+    def test_given_alphas_and_orders_are_tried_exactly(self):
         X, y = additive_truth()
         result, *_ = search(X, y, given([3, 1]), alphas=[1e-4, 1e-2])
         assert [r.order for r in result.results] == [3, 1]

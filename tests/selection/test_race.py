@@ -36,7 +36,7 @@ class TestSampling:
         np.testing.assert_array_equal(np.sort(rank[rows] // 10), np.arange(100))
 
     def test_every_row_is_as_likely_as_any_other(self):
-        """Whatever the number of rows: a sample with more of the high targets would judge kernels by another table."""
+        """A sample with too many high targets would judge kernels by another distribution."""
         problem = problem_of(100)
         rank, counts = np.argsort(np.argsort(problem.Y[:, 0])), np.zeros(100)
         for seed in range(400):
@@ -44,7 +44,7 @@ class TestSampling:
         assert np.abs(counts.reshape(10, 10).mean(axis=1) / 400 - 0.8).max() < 0.01
         assert np.abs(counts / 400 - 0.8).max() < 0.1
 
-    def test_all_rows_where_they_are_few(self):
+    def test_few_rows_are_all_sampled(self):
         problem = problem_of(20)
         np.testing.assert_array_equal(splits_of(problem).sample(problem, 100), np.arange(20))
 
@@ -83,24 +83,24 @@ class TestRegressor:
         predictions = SalsaRegressor(random_state=0).fit(X, y).predict(rng.normal(size=(500, 10)))
         assert predictions.std() < 0.3
 
-    def test_few_rows_are_not_learned_from(self):
+    def test_fewer_than_80_rows_keep_equal_relevances(self):
         model = SalsaRegressor(random_state=0).fit(*additive_truth(n=60))
         assert "fewer than 80 rows" in model.search_.notes[-1]
         np.testing.assert_array_equal(model.relevance_, 1.0)
 
-    def test_a_thousand_features_and_more(self):
-        """From D = 1030 on the product of all features has no float64 for its neighbours' number of terms."""
+    def test_more_than_1029_features_are_learned_without_their_product(self):
+        """The numbers of terms C(D, d) exceed float64 from D = 1030 on."""
         X = np.random.default_rng(0).normal(size=(80, 1100))
         model = SalsaRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
         assert np.isfinite(model.predict(X)).all()
         assert set(model.search_.race["order"]) == {1, 2, 3, 12}  # no product of a thousand
 
-    def test_columns_that_do_not_vary_are_named_as_the_reason(self):
+    def test_constant_columns_keep_equal_relevances_with_a_note(self):
         model = SalsaRegressor(random_state=0).fit(np.ones((100, 3)), np.arange(100.0))
         assert "no column varies" in model.search_.notes[-1]
 
     def test_a_constant_output_takes_no_part_in_the_race(self):
-        """0.3 has a computed variance of 1e-33; scaled to one it would be noise that every kernel is judged by."""
+        """The computed variance of a constant 0.3 is 1e-33; scaled to one, it would be noise in all errors."""
         X, y = additive_truth(n=100)
         races = [
             SalsaRegressor(random_state=0).fit(X, np.column_stack([y, np.full(100, value)])).search_.race["error"]
@@ -128,7 +128,7 @@ class TestRegressor:
         expected = 3.0 * data[0].std(axis=0, ddof=1) * 150**-0.2
         np.testing.assert_allclose(model.bandwidth_, expected)
 
-    def test_order_and_alpha_given(self, data):
+    def test_given_order_and_alpha_still_learn_relevances(self, data):
         model = SalsaRegressor(order=2, alpha=0.01, random_state=0).fit(*data)
         assert (model.order_, model.alpha_) == (2, 0.01)
         assert list(model.search_.race["kernel"])[:4] == [
@@ -144,7 +144,7 @@ class TestRegressor:
         assert set(model.expansion_.kernel.base) == {"matern32"}
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_the_base_kernel_is_the_winners(self, seed):
+    def test_the_model_has_the_base_kernel_of_the_winner(self, seed):
         model = SalsaRegressor(random_state=seed).fit(*additive_truth(seed=seed))
         race = model.search_.race
         winner = race.loc[race["won"], "kernel"].item()
@@ -162,7 +162,7 @@ class TestRegressor:
         models = [SalsaRegressor(random_state=3, n_jobs=n_jobs).fit(X, y) for n_jobs in (1, 2)]
         np.testing.assert_array_equal(models[0].predict(X), models[1].predict(X))
 
-    def test_many_outputs_and_categories(self):
+    def test_several_outputs_and_categories_are_learned(self):
         rng = np.random.default_rng(0)
         code = rng.integers(0, 5, 200)
         X = np.column_stack([code, rng.uniform(size=(200, 3))])

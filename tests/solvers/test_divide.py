@@ -42,7 +42,7 @@ class TestSolver:
         np.testing.assert_allclose(fit.coef, coef)
         np.testing.assert_allclose(fit.offset, offset)
 
-    def test_the_mean_of_the_fits_with_the_lambda_of_the_whole(self):
+    def test_the_fit_is_the_mean_of_fits_with_the_lambda_of_all_rows(self):
         whole, parts = parts_of()
         fit, expected = solve_divided(kernel(), parts, 0.3), 0.0
         for part in parts:
@@ -53,14 +53,14 @@ class TestSolver:
 
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("run", [map, by_joblib, by_dask])
-    def test_any_map_runs_it(self, run):
+    def test_any_map_gives_the_same_fit(self, run):
         whole, parts = parts_of()
         expected = solve_divided(kernel(), parts, 0.3)
         np.testing.assert_allclose(solve_divided(kernel(), parts, 0.3, run).coef, expected.coef, rtol=1e-9)
         predictions, _ = divided_path(kernel(), parts, whole.X, [0.3], run)
         np.testing.assert_allclose(predictions[0], expected.predict(whole.X), atol=1e-8)
 
-    def test_the_path_is_that_of_single_fits(self):
+    def test_the_path_equals_single_fits(self):
         whole, parts = parts_of()
         predictions, degrees = divided_path(kernel(), parts, whole.X, [0.01, 1.0, 100.0])
         for values, alpha in zip(predictions, [0.01, 1.0, 100.0], strict=True):
@@ -76,7 +76,7 @@ def regressor(solver, **parameters):
 
 class TestRegressor:
     @pytest.mark.parametrize(("solver", "least"), [("divide", 0.95), ("features", 0.9)])
-    def test_near_the_exact_fit(self, solver, least):
+    def test_predictions_are_near_the_exact_fit(self, solver, least):
         X, y = additive_truth(n=900, noise=0.3)
         new, _ = additive_truth(n=500, seed=1)
         exact = regressor("exact", rank=None).fit(X, y).predict(new)
@@ -102,14 +102,14 @@ class TestRegressor:
         assert 0.4 < np.std((prediction - truth) / sd) < 2.5
 
     @pytest.mark.parametrize("solver", ["divide", "features"])
-    def test_saved_and_explained(self, solver, tmp_path):
+    def test_models_can_be_saved_and_explained(self, solver, tmp_path):
         X, y = additive_truth(n=400)
         model = regressor(solver).fit(X, y, 1.0 + np.arange(400) % 2)
         model.save(tmp_path / "m.salsa")
         np.testing.assert_array_equal(salsa.load(tmp_path / "m.salsa").predict(X), model.predict(X))
         np.testing.assert_allclose(explain.shapley(model, X[:5]).predictions, model.predict(X[:5]), atol=1e-8)
 
-    def test_marginals_go_with_the_weights(self):
+    def test_marginals_follow_the_weights(self):
         """The parts hold the rows in another order."""
         X, y = additive_truth(n=400)
         X[:, 0] = np.round(X[:, 0])
@@ -127,7 +127,7 @@ class TestRegressor:
                 with pytest.raises(ValueError, match="solver='divide' has no intervals"):
                     ask(X)
 
-    def test_the_same_bits_for_any_number_of_threads(self):
+    def test_bits_do_not_depend_on_the_number_of_threads(self):
         X, y = additive_truth(n=900)
         for solver in ("divide", "features"):
             one, two = (regressor(solver, n_jobs=jobs).fit(X, y).predict(X) for jobs in (1, 2))

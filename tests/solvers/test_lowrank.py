@@ -31,14 +31,14 @@ def anchors_of(kernel, X, rank, tolerance=0.0, seed=0):
 
 
 class TestAnchors:
-    def test_features_give_the_kernel_wherever_there_is_an_anchor(self):
+    def test_features_reproduce_the_kernel_at_anchors(self):
         kernel, X, _ = problem()
         anchors = anchors_of(kernel, X, 20)
         assert anchors.points.shape == (20, 6)
         F, at_anchors = anchors.features(X), anchors.features(anchors.points)
         np.testing.assert_allclose(at_anchors @ F.T, kernel(anchors.points, X), atol=1e-10)
 
-    def test_what_is_left_of_the_trace(self):
+    def test_the_unexplained_trace_falls_with_the_rank(self):
         kernel, X, _ = problem(n=200)
         shares = []
         for rank in (10, 40, 120):
@@ -50,13 +50,13 @@ class TestAnchors:
         best = np.linalg.eigvalsh(kernel(X))[::-1]
         assert shares[1] < 4 * best[40:].sum() / best.sum()
 
-    def test_tolerance_and_repeated_rows_end_the_choice(self):
+    def test_tolerance_and_distinct_rows_limit_the_anchors(self):
         kernel, X, _ = problem(n=30)
         anchors = anchors_of(kernel, np.tile(X, (4, 1)), 100)
         assert len(np.unique(anchors.points, axis=0)) == len(anchors.points) == 30
         assert len(anchors_of(kernel, X, 30, tolerance=0.3).points) < 30
 
-    def test_there_is_always_one(self):
+    def test_there_is_always_an_anchor(self):
         _, X, y = problem(n=30, q=1)
         vanishing = AdditiveKernel(np.ones(6), np.zeros(6), np.array([0.0, 1.0]))
         assert len(anchors_of(vanishing, X, 10).points) == 1
@@ -64,7 +64,7 @@ class TestAnchors:
         np.testing.assert_allclose(model.predict(X), y.mean())
         assert len(anchors_of(problem()[0], X, 10, tolerance=5.0).points) >= 1
 
-    def test_the_seed_decides(self):
+    def test_anchors_depend_on_the_seed_alone(self):
         kernel, X, _ = problem(n=200)
         first, same, other = (anchors_of(kernel, X, 30, seed=seed).points for seed in (0, 0, 1))
         np.testing.assert_array_equal(first, same)
@@ -85,7 +85,7 @@ class TestSums:
 
     @settings(max_examples=examples(20))
     @given(st.integers(0, 99), st.floats(1e-3, 1e3))
-    def test_held_out_error_is_that_of_a_refit(self, seed, alpha):
+    def test_held_out_error_equals_a_refit(self, seed, alpha):
         rng = np.random.default_rng(seed)
         F, Y, w, fold = (
             rng.normal(size=(40, 5)),
@@ -110,7 +110,7 @@ class TestSums:
         ):
             np.testing.assert_allclose(one, other, rtol=1e-10)
 
-    def test_ridge_by_its_definition(self):
+    def test_ridge_solutions_equal_their_definition(self):
         rng = np.random.default_rng(0)
         F, Y = rng.normal(size=(30, 4)), rng.normal(size=(30, 2))
         path = RidgePath(Sums.of(F, Y, np.ones(30)))
@@ -123,7 +123,7 @@ class TestSums:
 
 
 def simulated(n, seed=0, D=8):
-    """Order 2, five of eight features, noise of sd 0.3."""
+    """Return rows, targets and truth of order 2 in five of D features, with noise of sd 0.3."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, D))
     truth = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + X[:, 3] ** 2 + X[:, 4]
@@ -137,7 +137,7 @@ def fitted(X, y, weight=None, **options):
 
 class TestConjugateGradients:
     @pytest.mark.parametrize("weighted", [False, True])
-    def test_equal_to_the_exact_fit(self, weighted):
+    def test_pcg_equals_the_exact_fit(self, weighted):
         X, y, _ = simulated(300)
         weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
         new = simulated(50, seed=1)[0]
@@ -153,14 +153,14 @@ class TestConjugateGradients:
         ]
         assert iterations[0] > iterations[1] > iterations[2]
 
-    def test_a_target_of_zeros(self):
+    def test_a_target_of_zeros_has_zero_coefficients(self):
         kernel, X, _ = problem()
         solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, np.ones(60))
         assert (np.abs(solved.coef) < 1e-12).all()
 
 
 class TestRegressor:
-    def test_a_high_rank_is_the_exact_model(self, monkeypatch):
+    def test_a_high_rank_equals_the_exact_model(self, monkeypatch):
         monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(300)
         new = simulated(50, seed=1)[0]
@@ -170,11 +170,11 @@ class TestRegressor:
         sd = exact.predict(new, return_std=True)[1]
         np.testing.assert_allclose(lowrank.predict(new, return_std=True)[1], sd, rtol=1e-3)
 
-    def test_a_rank_of_all_rows_is_the_exact_solver(self):
+    def test_a_rank_of_all_rows_uses_the_exact_solver(self):
         X, y, _ = simulated(100)
         np.testing.assert_array_equal(fitted(X, y, rank=100).predict(X), fitted(X, y, rank=None).predict(X))
 
-    def test_alpha_has_the_least_error_of_refits(self):
+    def test_errors_along_alpha_equal_refits_and_the_least_wins(self):
         X, y, _ = simulated(400)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model = fitted(X, y, alpha=[0.01, 0.1, 1.0], cv=splits, rank=60)
@@ -191,7 +191,7 @@ class TestRegressor:
             assert error == pytest.approx(np.mean(losses**2) / y.var(), rel=1e-6)
         assert model.alpha_ == path.alphas[np.argmin(path.errors)]
 
-    def test_groups_of_rows_and_other_splits(self):
+    def test_splits_must_test_every_row_exactly_once(self):
         X, y, _ = simulated(200)
         groups = np.arange(200) % 10
         assert np.isfinite(fitted(X, y, cv=list(GroupKFold(5).split(X, y, groups))).predict(X)).all()
@@ -209,8 +209,8 @@ class TestRegressor:
         prediction, sd = model.predict(new, return_std=True)
         assert 0.5 < np.std((prediction - truth) / sd) < 2
 
-    def test_cv_plus_by_its_definition(self, monkeypatch):
-        """Intervals from the residuals of every row and the fits without its fold, but for the width of a class."""
+    def test_intervals_equal_cv_plus_by_its_definition(self, monkeypatch):
+        """Residuals of all rows and fits without their folds give the intervals, up to the width of a class."""
         monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
@@ -225,7 +225,7 @@ class TestRegressor:
         lower = np.sort(predictions - residual[:, None], axis=0)[int(np.floor(0.1 * 121)) - 1]
         np.testing.assert_allclose(model.predict_interval(new, 0.9), np.column_stack([lower, upper]), atol=0.01)
 
-    def test_residuals_of_some_rows_speak_for_all(self, monkeypatch):
+    def test_residual_counts_of_some_rows_are_scaled_up_to_all(self, monkeypatch):
         X, y, _ = simulated(2000)
         new, every = simulated(4000, seed=1)[0], fitted(X, y, rank=800)
         monkeypatch.setattr("salsa.solvers.lowrank.SCORE_ROWS", 500)
@@ -283,7 +283,7 @@ class TestRegressor:
         one, other = fitted(X, y, weight, rank=190), fitted(X[rows], y[rows], rank=190)
         np.testing.assert_allclose(one.predict(X), other.predict(X), atol=2e-3)  # other anchors
 
-    def test_the_same_bits_for_any_number_of_threads(self):
+    def test_bits_do_not_depend_on_the_number_of_threads(self):
         X, y, _ = simulated(5000)
         one, two = (fitted(X, y, rank=100, n_jobs=jobs) for jobs in (1, 2))
         np.testing.assert_array_equal(one.predict(X[:50]), two.predict(X[:50]))
@@ -301,8 +301,8 @@ class TestRegressor:
         X, y, _ = simulated(500)
         assert any("a larger rank comes closer" in note for note in fitted(X, y, rank=5).search_.notes)
 
-    def test_anchors_are_enough_for_the_alpha_of_all_rows(self, monkeypatch):
-        """That of a few noisy rows is larger, and would be content with fewer anchors."""
+    def test_anchors_suffice_for_the_alpha_of_all_rows(self, monkeypatch):
+        """The alpha of a few noisy rows is larger, and would need fewer anchors."""
         monkeypatch.setattr("salsa.fitting.SEARCH_ROWS", 40)
         X, y, _ = simulated(2000)
         model = fitted(X, y + np.random.default_rng(0).normal(size=2000), alpha="auto", rank=1000)
@@ -310,7 +310,7 @@ class TestRegressor:
         F = np.linalg.solve(np.linalg.cholesky(kernel(points) + 1e-10 * np.eye(len(points))), kernel(points, X))
         assert kernel.diagonal(X).sum() - np.sum(F**2) <= 1.01 * model.alpha_
 
-    def test_rows_within_the_range_of_the_data_are_not_warned_of(self, recwarn):
+    def test_only_rows_far_outside_the_range_trigger_a_warning(self, recwarn):
         X, y, _ = simulated(5000)
         model = fitted(X, y, rank=30)
         model.predict(simulated(2000, seed=1)[0])
@@ -318,14 +318,14 @@ class TestRegressor:
         with pytest.warns(UserWarning, match="1 of 2 rows lies far outside"):
             model.predict(np.vstack([X[0], X[0] + 3]))
 
-    def test_outputs_units_and_levels(self):
+    def test_outputs_scale_with_their_units_and_levels(self):
         X, y, _ = simulated(400)
         model = fitted(X, np.column_stack([y, 1e6 + 1e3 * y]))
         prediction, ends = model.predict(X), model.predict_interval(X)
         np.testing.assert_allclose(prediction[:, 1], 1e6 + 1e3 * prediction[:, 0], rtol=1e-9)
         np.testing.assert_allclose(ends[:, 1], 1e6 + 1e3 * ends[:, 0], rtol=1e-6)
 
-    def test_categories_and_missing_values(self):
+    def test_categories_and_missing_values_are_fitted(self):
         X, y, _ = simulated(400)
         table = (
             pd.DataFrame(X).rename(columns=str).assign(c=np.array(["u", "v", None], dtype=object)[np.arange(400) % 3])
@@ -334,7 +334,7 @@ class TestRegressor:
         model = fitted(table, y + (table["c"] == "v"), rank=150)
         assert model.score(table, y + (table["c"] == "v")) > 0.7
 
-    def test_saved_and_pickled(self, tmp_path):
+    def test_saved_and_pickled_models_predict_the_same(self, tmp_path):
         X, y, _ = simulated(400)
         model = fitted(X, y)
         model.save(tmp_path / "m.salsa")
@@ -343,7 +343,7 @@ class TestRegressor:
             np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
             np.testing.assert_array_equal(again.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1])
 
-    def test_explained(self):
+    def test_explanations_add_up_to_the_prediction(self):
         X, y, _ = simulated(400)
         model = fitted(X, y)
         anova = explain.decompose(model)

@@ -41,7 +41,7 @@ def kernel_of(base="gaussian", distributions=None, *, relevance=(1.0, 0.5, 2.0, 
 
 
 def standardised_errors(features_of, kernel, X, draws=250, count=200):
-    """(n, n): how many standard errors the mean of phi'phi over many draws lies from the kernel without order 0."""
+    """Return errors (n, n) of the mean phi'phi over many draws, relative to k - w_0, in standard errors."""
     found = np.empty((draws, len(X), len(X)))
     for seed in range(draws):
         F = draw_features(features_of, count, seeded(seed)).features(X)
@@ -52,27 +52,27 @@ def standardised_errors(features_of, kernel, X, draws=250, count=200):
 
 class TestUnbiased:
     @pytest.mark.parametrize("base", [*BASE_KERNELS, MIXED])
-    def test_every_base_kernel(self, base):
+    def test_features_are_unbiased_for_every_base_kernel(self, base):
         X, _ = table(base)
         kernel = kernel_of(base)
         assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
 
     @pytest.mark.parametrize("base", BASE_KERNELS)
-    def test_one_feature_closely(self, base):
-        """Standard errors of 0.001, which tell Student's t with 5 degrees of freedom from that with 4."""
+    def test_features_of_one_column_are_unbiased_to_a_thousandth(self, base):
+        """Standard errors are 0.001, small enough to tell Student's t with 5 degrees of freedom from 4."""
         kernel = AdditiveKernel([0.7], [1.0], [0.0, 1.0], base)
         X = np.array([[0.0], [0.3], [0.8], [1.5], [3.0]])
         assert np.abs(standardised_errors(kernel, kernel, X, count=2000)).max() < 5
 
     @pytest.mark.parametrize("base", [*BASE_KERNELS, MIXED])
-    def test_missing_values(self, base):
+    def test_features_are_unbiased_for_missing_values(self, base):
         X, distributions = table(base, holes=0.3)
         kernel = kernel_of(base, distributions)
         assert np.isnan(X[:, kernel.relevance > 0]).any(axis=0).all()
         assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
 
     @pytest.mark.parametrize("weights", [[0, 1], [2, 0, 1], [0, 0, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 1, 1]])
-    def test_orders(self, weights):
+    def test_features_are_unbiased_for_all_order_weights(self, weights):
         X, _ = table("gaussian")
         kernel = replace(kernel_of(relevance=(1, 0.5, 2, 0.1, 0.7, 1.5)), order_weights=np.array(weights, dtype=float))
         assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
@@ -81,11 +81,11 @@ class TestUnbiased:
         ("drawn", "other"),
         [("gaussian", "matern52"), ("matern52", "matern32"), ("matern32", "laplace"), ("laplace", "matern32")],
     )
-    def test_another_spectral_density_would_show(self, drawn, other):
+    def test_another_spectral_density_is_detected(self, drawn, other):
         X, _ = table(drawn)
         assert np.abs(standardised_errors(kernel_of(drawn), kernel_of(other), X)).max() > 8
 
-    def test_other_relevances_orders_and_distributions_would_show(self):
+    def test_other_relevances_orders_and_distributions_are_detected(self):
         X, distributions = table("gaussian", holes=0.3)
         kernel = kernel_of("gaussian", distributions)
         others = (
@@ -109,7 +109,7 @@ class TestUnbiased:
 
 
 def subset_probability(share, subset):
-    """Of choosing exactly this subset, feature by feature from the last to the first."""
+    """Return the probability of choosing this subset, feature by feature from the last to the first."""
     left, probability = len(subset), 1.0
     for j in reversed(range(len(share))):
         probability *= share[j, left] if j in subset else 1 - share[j, left]
@@ -119,7 +119,7 @@ def subset_probability(share, subset):
 
 class TestSubsets:
     @pytest.mark.parametrize("a", [(1.0, 0.5, 2.0, 0.3, 4.0), (1.0, 0.0, 2.0, 0.0, 4.0), (1e9, 1e-9, 1.0, 0.0, 1e5)])
-    def test_probabilities_by_enumeration(self, a):
+    def test_probabilities_of_subsets_equal_enumeration(self, a):
         with np.errstate(divide="ignore"):
             log_a = np.log(a)
         share = inclusion(log_a, log_prefix_polynomials(log_a, 5))
@@ -129,7 +129,7 @@ class TestSubsets:
                 expected = prod(a[j] for j in subset) / total
                 assert subset_probability(share, subset) == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
-    def test_frequencies_of_subsets(self):
+    def test_frequencies_of_subsets_match_their_probabilities(self):
         a, w = np.array([1.0, 0.5, 2.0, 0.3, 4.0]), np.array([0.7, 0.5, 0.0, 1.0, 0.0, 2.0])
         kernel = AdditiveKernel(np.ones(5), a, w)
         subsets, T = draw_subsets(kernel, 40_000, seeded())
@@ -142,7 +142,7 @@ class TestSubsets:
         assert weight.sum() == pytest.approx(T)
         assert chisquare(count, 40_000 * weight / weight.sum()).pvalue > 1e-3
 
-    def test_polynomials_of_prefixes(self):
+    def test_polynomials_of_prefixes_equal_exact_ones(self):
         a = np.geomspace(1e-3, 1e4, 9)
         log_e = log_prefix_polynomials(np.log(a), 6)
         for j in range(10):
@@ -156,7 +156,7 @@ class TestSubsets:
 
     @pytest.mark.parametrize("order", [1, 5, 300])
     @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-    def test_many_features(self, order, unit):
+    def test_subsets_of_300_features_are_finite_and_right(self, order, unit):
         D = 300
         unit = unit if order < D else 1.0
         relevance = unit * np.where(np.arange(D) == 7, 1e3, 1.0)
@@ -171,7 +171,7 @@ class TestSubsets:
         phi = found.features(X)
         np.testing.assert_allclose(phi @ phi.T, kernel(X), atol=0.1 * found.total)
 
-    def test_a_kernel_that_vanishes(self):
+    def test_a_kernel_of_zeros_has_features_of_zero(self):
         for kernel in (kernel_of(relevance=np.zeros(6)), replace(kernel_of(), order_weights=np.array([1.0, 0.0]))):
             phi = draw_features(kernel, 10, seeded()).features(np.ones((3, 6)))
             np.testing.assert_array_equal(phi, np.zeros((3, 10)))
@@ -182,7 +182,7 @@ def sign(code, key):
 
 
 def by_definition(found, X):
-    """phi (m, R): sqrt(2 T / R) Re(exp(i b) prod z_j), number by number."""
+    """Return phi (m, R) = sqrt(2 T / R) Re(exp(i b) prod z_j), number by number."""
     R = len(found.angle)
     phi = np.empty((len(X), R))
     for r in range(R):
@@ -206,7 +206,7 @@ def by_definition(found, X):
 
 class TestFeatures:
     @pytest.mark.parametrize("holes", [0.0, 0.3])
-    def test_by_definition_in_blocks(self, holes, monkeypatch):
+    def test_features_in_blocks_equal_their_definition(self, holes, monkeypatch):
         X, distributions = table(MIXED, holes, n=30)
         found = draw_features(kernel_of(MIXED, distributions), 40, seeded())
         expected = by_definition(found, X)
@@ -214,14 +214,14 @@ class TestFeatures:
         monkeypatch.setattr(module, "BLOCK", 7 * 40)
         np.testing.assert_allclose(found.features(X), expected, atol=2e-7)
 
-    def test_a_value_that_is_nothing_like_a_missing_one(self):
-        """Of a single value beside missing ones: the weight of the distribution is 0."""
+    def test_a_single_value_is_unlike_a_missing_one(self):
+        """The distribution of a column with one value and gaps has weight 0."""
         x = np.array([[1.0], [np.nan]])
         kernel = AdditiveKernel([1.0], [1.0], [0.0, 1.0], "gaussian", (distribution_of(x[:, 0], np.ones(2)),))
         phi = draw_features(kernel, 4000, seeded()).features(x)
         np.testing.assert_allclose(phi @ phi.T, np.eye(2), atol=0.08)
 
-    def test_codes_of_any_kind(self):
+    def test_codes_may_be_any_numbers(self):
         kernel = AdditiveKernel([1.0], [1.0], [0.0, 1.0], "equality")
         X = np.array([[0.0], [-0.0], [1.0], [-1.0], [0.5], [1e300]])
         found = draw_features(kernel, 6000, seeded())
@@ -230,7 +230,7 @@ class TestFeatures:
         np.testing.assert_array_equal(phi[0], phi[1])
         np.testing.assert_allclose(phi @ phi.T, kernel(X), atol=0.08)
 
-    def test_the_seed_decides_and_not_the_threads(self):
+    def test_features_depend_on_the_seed_and_not_on_threads(self):
         X, distributions = table(MIXED, 0.2, n=20_000)
         kernel = kernel_of(MIXED, distributions)
         first, same, other = (draw_features(kernel, 100, seeded(seed)) for seed in (0, 0, 1))
@@ -238,10 +238,10 @@ class TestFeatures:
         np.testing.assert_array_equal(one, same.features(X, n_threads=3))
         assert not np.array_equal(one, other.features(X))
 
-    def test_no_rows(self):
+    def test_no_rows_give_no_features(self):
         assert draw_features(kernel_of(), 5, seeded()).features(np.empty((0, 6))).shape == (0, 5)
 
-    def test_bad_input(self):
+    def test_invalid_input_is_refused_with_advice(self):
         found = draw_features(kernel_of(), 50, seeded())
         with pytest.raises(ValueError, match="a column for each of the 6 features"):
             found.features(np.ones((3, 5)))
@@ -260,8 +260,8 @@ class TestFit:
         kernel = AdditiveKernel(np.full(6, 1.0), np.ones(6), np.array([0.5, 1.0, 1.0]), "matern52")
         return kernel, X, np.column_stack([y, 5 + X[:, 0] ** 2])
 
-    def test_many_are_the_exact_fit(self):
-        """Nearer with the root of their number, so that it is their limit; what order 0 adds is the intercept's."""
+    def test_many_random_features_approach_the_exact_fit(self):
+        """Errors fall with the root of the number of features; order 0 is left to the intercept."""
         kernel, X, Y = self.problem()
         new = additive_truth(n=60, seed=5)[0]
         coef, offset, _ = solve_once(kernel(X), Y, 3.0)
@@ -274,8 +274,8 @@ class TestFit:
             errors.append(np.sqrt(np.mean((predictions - exact) ** 2, axis=(0, 1))) / exact.std(axis=0))
         np.testing.assert_allclose(errors[0] / errors[1], 4, rtol=0.4)
 
-    def test_represented_on_anchors(self):
-        """The same function at the anchors, and closer to it elsewhere the more there are."""
+    def test_the_fit_is_interpolated_at_the_anchors(self):
+        """The expansion equals the fit at the anchors; more anchors bring it closer elsewhere."""
         kernel, X, Y = self.problem()
         found = draw_features(kernel, 300, seeded())
         theta, offset = RidgePath(Sums.of(found.features(X), Y, np.ones(len(X)))).solution(0.3)

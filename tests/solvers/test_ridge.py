@@ -45,14 +45,14 @@ class Problem:
 
     @property
     def options(self) -> dict:
-        """Of the naive twins."""
+        """Options for the naive twins."""
         return {"weight": self.weight, "intercept": self.intercept}
 
     def factor(self):
         return exact_factor(self.K, self.weight, intercept=self.intercept)
 
     def tolerance(self, alpha: float) -> float:
-        """Both sides solve systems of this condition number, and neither can be better than that."""
+        """The rounding error that the condition number of both systems allows."""
         weight = np.ones(len(self.X)) if self.weight is None else self.weight
         condition = 1 + len(self.X) * np.max(np.diag(self.K) * weight) / alpha
         return (5e-14 + 10 * EPS * condition) * np.abs(self.Y).max()
@@ -136,7 +136,7 @@ CONTRACT = [
 
 @every_problem
 @pytest.mark.parametrize(("formula", "make_folds"), CONTRACT)
-def test_held_out_residuals_are_those_of_refits(problem, formula, make_folds):
+def test_held_out_residuals_equal_refits(problem, formula, make_folds):
     folds = make_folds(len(problem.X))
     path = formula(problem.factor(), problem.Y, folds)
     for alpha in ALPHAS:
@@ -147,7 +147,7 @@ def test_held_out_residuals_are_those_of_refits(problem, formula, make_folds):
 
 
 @pytest.mark.parametrize("formula", [_FoldBlocks, _FoldGrams])
-def test_rows_that_are_held_out_but_not_tested(formula):
+def test_rows_held_out_but_not_tested_stay_out_of_the_fit(formula):
     """All of `held_out` stays out of the fit; `test` are positions within it."""
     problem = PROBLEMS["weights"]
     folds = [fold([3, 8, 0, 21], test=[2, 0]), fold([5, 6, 7], test=[1])]
@@ -170,8 +170,8 @@ def test_residuals_do_not_depend_on_the_alphas_asked_before(formula):
 
 @pytest.mark.parametrize("formula", [_LeaveOneOut, _FoldBlocks, _FoldGrams])
 @pytest.mark.parametrize("name", ["constant kernel", "kernel without any weight"])
-def test_a_kernel_of_rank_zero_is_no_reason_to_complain(formula, name, capfd):
-    """BLAS prints about arguments it does not like, and its reference version stops the program."""
+def test_a_kernel_of_rank_zero_predicts_the_mean_and_prints_nothing(formula, name, capfd):
+    """BLAS prints errors about empty arguments, and its reference version stops the program."""
     problem = PROBLEMS[name]
     residuals = formula(problem.factor(), problem.Y, SINGLE_ROWS["every row alone"](24)).residuals(1.0)
     mean_of_others = (problem.Y.sum() - problem.Y) / 23
@@ -222,7 +222,7 @@ def test_the_cheapest_formula_is_chosen(name, folds, n_alphas, formula):
 
 
 def assert_solves(problem, alpha, coef, offset):
-    """Same fitted values, coefficients and offset as the full system; the last only where it is well determined."""
+    """Compare fitted values, coefficients and offset (if well determined) with the full system."""
     expected_coef, expected_offset = naive.ridge(problem.K, problem.Y, alpha, **problem.options)
     fitted, expected = problem.K @ coef + offset, problem.K @ expected_coef + expected_offset
     tolerance = problem.tolerance(alpha)
@@ -272,7 +272,7 @@ def test_tiny_alpha_costs_no_digits_where_the_kernel_is_well_conditioned(name, a
 
 @pytest.mark.parametrize("alpha", [1e-12, 1e-8, 1e-4])
 @every_solver
-def test_a_duplicate_row_costs_no_digits_either(alpha, solve):
+def test_a_duplicate_row_costs_no_digits(alpha, solve):
     """A row twice with the same target is one row of weight 2: as well conditioned as without it."""
     distinct = PROBLEMS["rough kernel"]
     rows = np.append(np.arange(24), 23)
@@ -293,7 +293,7 @@ def test_a_tiny_alpha_interpolates_and_a_huge_one_gives_the_weighted_mean():
         np.testing.assert_allclose(problem.K @ coef + offset, expected, rtol=0, atol=1e-5)
 
 
-def test_solve_once_says_when_the_matrix_needed_help():
+def test_solve_once_notes_an_added_jitter():
     problem = PROBLEMS["duplicate rows"]
     coef, offset, note = solve_once(problem.K, problem.Y, 1e-20)
     assert "ill-conditioned" in note
@@ -347,7 +347,7 @@ def test_degrees_of_freedom_are_the_trace_of_the_smoother(problem, alpha):
 
 
 def weighted_centred(K, weight=None, *, intercept=True) -> np.ndarray:
-    """P W^1/2 K W^1/2 P, with P = I - u u' and u = W^1/2 1 / |W^1/2 1|."""
+    """Return P W^1/2 K W^1/2 P, with P = I - u u' and u = W^1/2 1 / |W^1/2 1|."""
     root = np.sqrt(np.ones(len(K)) if weight is None else weight)
     u = root / np.linalg.norm(root)
     P = np.eye(len(K)) - np.outer(u, u) if intercept else np.eye(len(K))
@@ -381,7 +381,7 @@ def test_factor_is_the_eigendecomposition(problem):
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])
 @pytest.mark.parametrize("weight", [None, uneven(300)], ids=["no weights", "weights"])
 @pytest.mark.parametrize("low", [True, False], ids=["low rank", "full rank"])
-def test_both_routes_to_the_factor(low, weight, intercept):
+def test_low_rank_and_full_rank_factors_are_right(low, weight, intercept):
     """A smooth kernel of order 1 in two features has a numerical rank far below n; a rough one has all of it."""
     X = np.random.default_rng(2).normal(size=(300, 2))
     kernel = AdditiveKernel([5.0, 5.0] if low else [0.01, 0.01], [1.0, 1.0], [0.0, 1.0] if low else [0.0, 0.0, 1.0])
@@ -417,7 +417,7 @@ def test_project_weighs_and_centres():
         np.testing.assert_allclose(problem.factor().project(problem.Y), P @ (root[:, None] * problem.Y), atol=1e-13)
 
 
-# --- linear systems that always answer ----------------------------------------------------------------
+# --- linear systems that never fail -------------------------------------------------------------------
 
 
 def spectral(eigenvalues, seed=0) -> np.ndarray:
@@ -427,7 +427,7 @@ def spectral(eigenvalues, seed=0) -> np.ndarray:
     return (A + A.T) / 2
 
 
-def test_well_conditioned_systems_need_no_help():
+def test_well_conditioned_systems_are_solved_without_a_note():
     A = spectral(np.linspace(1.0, 10.0, 12))
     B = np.random.default_rng(1).normal(size=(12, 3))
     solution, note = solve_positive(A.copy(), B)
@@ -458,7 +458,7 @@ DIFFICULT = {
 
 @pytest.mark.parametrize("scale", [1e-100, 1.0, 1e100])
 @pytest.mark.parametrize("A", DIFFICULT.values(), ids=DIFFICULT)
-def test_difficult_systems_are_answered_with_a_note(A, scale):
+def test_ill_conditioned_systems_are_solved_with_a_note(A, scale):
     """The right-hand side lies in the well-determined part of the range; an answer must satisfy the equations there."""
     values, Q = np.linalg.eigh(A)
     well = Q[:, values > 1e-5 * max(values[-1], 1e-300)]
@@ -472,8 +472,8 @@ def test_difficult_systems_are_answered_with_a_note(A, scale):
 
 
 @pytest.mark.parametrize("eigenvalues", [[-1.0, -2.0, -3.0], [-5.0, 1.0, 2.0]], ids=["negative", "indefinite"])
-def test_matrices_far_from_positive_are_answered_too(eigenvalues):
-    """Only their positive part is inverted."""
+def test_indefinite_matrices_get_a_pseudo_inverse(eigenvalues):
+    """The inverse is taken over the positive eigenvalues only."""
     A = spectral(eigenvalues)
     values, Q = np.linalg.eigh(A)
     positive = np.where(values > 0, 1 / values, 0.0)

@@ -16,7 +16,7 @@ def kernel(X, Z):
 
 
 def refit(K, Y, alpha, w):
-    """coef (n, q) and offset (q,) from the full linear system [C 1; 1' 0] [c; b] = [Y; 0]."""
+    """Return coef (n, q) and offset (q,) from the full linear system [C 1; 1' 0] [c; b] = [Y; 0]."""
     n = len(K)
     system = np.block([[K + alpha * np.diag(1 / w), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
     solution = np.linalg.solve(system, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
@@ -24,14 +24,14 @@ def refit(K, Y, alpha, w):
 
 
 def naive_remainder(K, k, prior, alpha, w):
-    """t (m,): k(x, x) - k'C^-1 k + (1 - 1'C^-1 k)^2 / (1'C^-1 1)."""
+    """Return t (m,) = k(x, x) - k'C^-1 k + (1 - 1'C^-1 k)^2 / (1'C^-1 1)."""
     inverse = np.linalg.inv(K + alpha * np.diag(1 / w))
     missing = 1 - k @ inverse.sum(axis=0)
     return prior - np.einsum("ij,jk,ik->i", k, inverse, k) + missing**2 / inverse.sum()
 
 
 def naive_leave_one_out(K, Y, k, prior, alpha, w):
-    """Residuals (n, q), predictions f_-i (n, m, q), and predictive scales at x_i (n,) and x (n, m), by n refits."""
+    """Return residuals (n, q), predictions f_-i (n, m, q), and scales at x_i (n,) and x (n, m), by n refits."""
     residual, prediction, own, scale = [], [], [], []
     for i in range(len(K)):
         T = np.arange(len(K)) != i
@@ -82,7 +82,7 @@ class Problem:
 
 
 def forced(uncertainty, *, scaled):
-    """The same rows with scaled, or plain, scores for all outputs."""
+    """Return the uncertainty with scaled, or plain, scores for all outputs."""
     size = np.abs(uncertainty.loo_residual)
     scale = jackknife._loo_scale(uncertainty.loo_variance, uncertainty.alpha, uncertainty.weight)
     fields = {name: getattr(uncertainty, name) for name in uncertainty.__dataclass_fields__}
@@ -128,7 +128,7 @@ def test_jackknife_plus_equals_refits(counts, scaled, coverage):
 
 
 def test_a_weight_is_the_row_repeated_and_left_out_at_once():
-    """The same interval from the full table of repeated rows, where every refit leaves all copies of a row out."""
+    """Weights and repeated rows give the same interval if every refit leaves out all copies of a row."""
     problem = Problem(n=12, q=1, counts=[2, 1, 3] * 4)
     interval = forced(problem.learn(), scaled=False).interval(problem.prediction, problem.k, problem.prior, 0.9)
     copy_of = np.repeat(np.arange(12), problem.weight)
@@ -156,7 +156,7 @@ def test_posterior_sd_equals_its_definition(counts):
     np.testing.assert_allclose(uncertainty.noise, problem.alpha * amplitude, rtol=1e-10)
 
 
-def test_posterior_sd_and_noise_of_weights_equal_those_of_repeated_rows():
+def test_weights_and_repeated_rows_give_the_same_sd_and_noise():
     problem = Problem(counts=COUNTS[1])
     weighted, copy_of = problem.learn(), np.repeat(np.arange(25), COUNTS[1])
     repeated = Problem()
@@ -170,7 +170,7 @@ def test_posterior_sd_and_noise_of_weights_equal_those_of_repeated_rows():
 
 
 def test_noise_maximises_the_restricted_likelihood():
-    """log N(Y; b 1, a C) with b integrated out, by a grid over a."""
+    """The likelihood is log N(Y; b 1, a C) with b integrated out, maximised on a grid over a."""
     problem = Problem(q=1)
     a = problem.learn().amplitude[0]
     C = problem.K + problem.alpha * np.eye(25)
@@ -194,14 +194,14 @@ def test_sd_grows_from_the_data_to_the_prior():
     assert sd[-1] == pytest.approx(np.sqrt(uncertainty.amplitude[0] * (1.0 + 1.0 / inverse.sum())))
 
 
-def test_real_weights_lie_between_the_whole_ones():
+def test_fractional_weights_give_quantiles_between_whole_weights():
     values = np.arange(1.0, 11.0)[None]
     assert jackknife._quantile(values.copy(), np.full(10, 2.0), 0.5) == 6.0  # 10.5 of 21: the 11th of 20 copies
     assert jackknife._quantile(values.copy(), np.full(10, 1.5), 0.5) == 6.0  # 8 of 16
     assert jackknife._quantile(values.copy(), np.full(10, 0.1), 0.9) == np.inf  # 1.8 of 1
 
 
-def test_only_the_order_of_rows_changes_with_the_order_of_rows():
+def test_intervals_do_not_depend_on_the_order_of_rows():
     problem = Problem()
     direct = problem.learn().interval(problem.prediction, problem.k, problem.prior, 0.9)
     order = np.random.default_rng(3).permutation(25)
@@ -215,7 +215,7 @@ def test_only_the_order_of_rows_changes_with_the_order_of_rows():
 
 @pytest.mark.parametrize(("n", "counts"), QUIET_CORNERS)
 @pytest.mark.parametrize("coverage", [0.1, 0.5, 0.9])
-def test_one_and_two_rows_answer_without_nan(n, counts, coverage):
+def test_one_or_two_rows_give_no_nan(n, counts, coverage):
     problem = Problem(n=n, counts=counts)
     uncertainty = problem.learn()
     sd = uncertainty.posterior_sd(problem.k, problem.prior)
@@ -229,7 +229,7 @@ def test_one_and_two_rows_answer_without_nan(n, counts, coverage):
         assert (sd == np.inf).all()
 
 
-def test_a_single_row_at_its_own_place_without_ridge():
+def test_a_single_row_has_infinite_sd_at_its_own_place():
     uncertainty = learn_jackknife(np.ones((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), 1e-30)
     assert uncertainty.posterior_sd(np.ones((1, 1)), np.ones(1)) == np.inf
 
@@ -244,7 +244,7 @@ def test_too_few_rows_for_the_coverage_give_infinite_ends():
 
 
 @pytest.mark.parametrize("alpha", [1e-14, 1e-300, 0.0])
-def test_singular_matrices_and_repeated_rows_answer(alpha):
+def test_singular_matrices_and_repeated_rows_give_finite_intervals(alpha):
     problem = Problem(n=20, alpha=1e-3)
     problem.X[10:] = problem.X[:10]
     K, k = kernel(problem.X, problem.X), kernel(problem.Z, problem.X)
@@ -255,7 +255,7 @@ def test_singular_matrices_and_repeated_rows_answer(alpha):
 
 
 @pytest.mark.parametrize("K", [np.zeros((5, 5)), np.ones((5, 5)), -np.ones((5, 5)), np.ones((5, 5)) - 2 * np.eye(5)])
-def test_any_symmetric_matrix_answers(K):
+def test_any_symmetric_matrix_gives_finite_intervals(K):
     uncertainty = learn_jackknife(K.copy(), np.zeros((5, 1)), np.zeros((5, 1)), 0.0)
     assert np.isfinite(uncertainty.interval(np.zeros((5, 1)), K, K.diagonal(), 0.5)).all()
 
@@ -269,20 +269,20 @@ def test_constant_targets_have_no_width():
     np.testing.assert_allclose(uncertainty.posterior_sd(problem.k, problem.prior), 0.0, atol=1e-6)
 
 
-def test_no_new_rows():
+def test_no_new_rows_give_empty_results():
     problem = Problem(m=0)
     uncertainty = problem.learn()
     assert uncertainty.posterior_sd(problem.k, problem.prior).shape == (0, 2)
     assert uncertainty.interval(problem.prediction, problem.k, problem.prior, 0.9).shape == (0, 2, 2)
 
 
-def test_scaled_where_the_error_grows_with_the_distance_to_the_data():
-    """A function without noise, densely sampled on one side only: most of the error is what the rows leave open."""
+def test_intervals_are_scaled_if_errors_grow_away_from_the_data():
+    """The function has no noise and is densely sampled on one side only, so errors grow with the posterior sd."""
     rng = np.random.default_rng(0)
     X = np.append(rng.uniform(0, 1, 60), rng.uniform(1, 10, 40))[:, None]
     K = kernel(X, X)
     y = np.linalg.cholesky(K + 1e-9 * np.eye(100)) @ rng.normal(size=(100, 1))
-    noise = rng.normal(size=(100, 1))  # where nothing is smooth, all rows are equally wrong
+    noise = rng.normal(size=(100, 1))  # nothing is smooth: errors are equal everywhere
     Y = np.column_stack([y, noise])
     coef, _ = refit(K, Y, 1e-4, np.ones(100))
     assert learn_jackknife(K, Y, coef, 1e-4).scaled[0]
@@ -295,7 +295,7 @@ def test_scaled_where_the_error_grows_with_the_distance_to_the_data():
 
 @pytest.fixture(scope="module")
 def simulation():
-    """200 tables of 60 rows and 50 new ones, drawn from the process itself with amplitude 1.7 and alpha 0.2."""
+    """Draw 200 tables of 60 rows and 50 new rows from the Gaussian process with amplitude 1.7 and alpha 0.2."""
     rng = np.random.default_rng(1)
     errors, sds, hits, noises = [], [], [], []
     for _ in range(200):
@@ -318,8 +318,8 @@ def simulation():
     return np.array(errors), np.array(sds), np.mean(hits, axis=0), np.array(noises)
 
 
-def test_intervals_cover(simulation):
-    """Plain, scaled, and the one that was chosen."""
+def test_intervals_have_their_coverage(simulation):
+    """The coverages are of plain, scaled and chosen intervals."""
     coverage = simulation[2]
     assert (coverage >= 0.9 - 0.03).all()
     assert (coverage <= 0.9 + 0.05).all()

@@ -1,4 +1,4 @@
-"""Names for arrays in signatures."""
+"""Names of array types for signatures."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-Places = NDArray[np.intp]  # numbers of rows or features
+Places = NDArray[np.intp]  # indices of rows or features

@@ -1,4 +1,4 @@
-"""Files that take their name when they are complete."""
+"""Atomic writing of files: a file gets its name only when it is complete."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-TEMPORARY = ".salsa-"  # begins the names of files that are not complete
+TEMPORARY = ".salsa-"  # prefix of the names of incomplete files
 
 
 def checked_path(path: str | os.PathLike[str]) -> Path:
-    """A path where a file can be written, or replaced; an error that says what is in the way."""
+    """Return the path if a file can be written or replaced there; otherwise raise an error that names the obstacle."""
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file: give the name of a file in it")
@@ -25,25 +25,25 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A new name beside the path; the file of this name takes the path's when complete, or is removed.
+    """Yield a temporary path in the same folder; the file written there replaces `path`, or is removed after an error.
 
-    It is on the disk before it takes the place, so that kill -9 or a power cut leave the old file or the new one.
+    The file is synchronised to disk before it is renamed: kill -9 or a power cut leaves the old file or the new one.
     """
     path = Path(os.path.realpath(checked_path(path)))
     temporary = path.with_name(TEMPORARY + secrets.token_hex(8))
     try:
         yield temporary
-        _sync(temporary, os.O_RDWR)  # Windows refuses for what is open for reading alone
+        _sync(temporary, os.O_RDWR)  # Windows cannot sync a file that is open for reading only
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # not everywhere can folders be opened for that
+    with suppress(OSError):  # some systems cannot open folders
         _sync(path.parent, os.O_RDONLY)
 
 
 def _sync(path: Path, mode: int) -> None:
-    """Put a file, or the names in a folder, on the disk."""
+    """Write a file, or the entries of a folder, through to the disk."""
     descriptor = os.open(path, mode)
     try:
         os.fsync(descriptor)

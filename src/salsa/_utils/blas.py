@@ -1,4 +1,4 @@
-"""BLAS and LAPACK on one thread, because their last bits depend on how many there are."""
+"""One thread for BLAS and LAPACK, whose last bits depend on the number of threads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from threadpoolctl import ThreadpoolController
 
 
 class _Limit:
-    """Of the whole process: the first fit sets it, and the last of those that run at the same time lifts it.
+    """The limit of one BLAS thread in the whole process: the first of concurrent fits sets it, the last one lifts it.
 
-    ``threadpool_limits`` would not do. Before threadpoolctl 3.8 the first fit to end lifts the limit for all; from then
-    on only one thread is listened to, and what the others ask for is ignored without a word.
+    ``threadpool_limits`` is not enough: before threadpoolctl 3.8 the first fit that ends lifts the limit for all fits.
+    Later versions obey a single Python thread and silently ignore all others.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class _Limit:
         with self.lock:
             if self.users == 0:
                 self.before = [(library, library.num_threads) for library in _libraries()]
-            for library in _libraries():  # every time: a BLAS on OpenMP has a limit for each thread
+            for library in _libraries():  # every time: a BLAS built on OpenMP has one limit per thread
                 _set_threads(library, 1)
             self.users += 1
 
@@ -39,19 +39,19 @@ class _Limit:
                     _set_threads(library, threads)
 
     def in_forked_child(self) -> None:
-        """Another thread of the parent may have held the lock. Its fits stay counted: the limit stays, no bit moves."""
+        """Replace the lock, which another thread of the parent may hold. Fits stay counted, so the limit stays."""
         self.lock = threading.Lock()
 
 
 @cache
 def _libraries() -> list[Any]:
-    """Those of NumPy and SciPy, which are there when a fit begins. Found once: looking takes milliseconds."""
+    """Return the BLAS libraries of NumPy and SciPy, which are loaded before a fit. The search takes milliseconds."""
     libraries: list[Any] = ThreadpoolController().select(user_api="blas").lib_controllers
     return libraries
 
 
 def _set_threads(library: Any, threads: int) -> None:
-    """Whichever thread asks."""
+    """Set the number of threads, also from Python threads that threadpoolctl ignores."""
     getattr(library, "_real_set_num_threads", library.set_num_threads)(threads)
 
 
@@ -62,7 +62,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Also where several Python threads are in here at the same time, and leave in any order."""
+    """Limit BLAS to one thread; several Python threads may enter at the same time and leave in any order."""
     _limit.take()
     try:
         yield

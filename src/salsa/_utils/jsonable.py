@@ -1,4 +1,4 @@
-"""Values as JSON has them."""
+"""Conversion of values to the types of JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def jsonable(value: Any) -> Any:
-    """The same in lists, texts and numbers; null for a number that is not finite, lists for arrays."""
+    """Return the value in types of JSON: arrays and tuples become lists, numbers that are not finite become null."""
     if isinstance(value, dict):
         return {key: jsonable(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

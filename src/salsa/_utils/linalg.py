@@ -1,4 +1,4 @@
-"""Symmetric linear algebra that always answers: LAPACK, then the smallest help that works, and a note that says so."""
+"""Symmetric linear algebra that never fails: an ill-conditioned matrix gets the smallest jitter that works."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
 
 
 def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
-    """A^-1 B for symmetric A that is positive definite up to rounding, and a note if A needed help.
+    """Return A^-1 B for symmetric A that is positive definite up to rounding, and a note if A had to be changed.
 
-    1. Cholesky of A. 2. Of A + jitter, the smallest of a ladder relative to the mean diagonal. 3. A pseudo-inverse.
+    1. Try Cholesky. 2. Add the smallest jitter of a ladder, relative to the mean diagonal. 3. Use a pseudo-inverse.
     """
     mean = float(np.trace(A)) / len(A)
     for jitter in _JITTERS:
@@ -31,7 +31,7 @@ def solve_positive(A: Floats, B: Floats) -> tuple[Floats, str | None]:
 
 
 def positive_factor(A: Floats) -> Floats:
-    """Lower L, in LAPACK's order, with L L' = A (n, n), plus the smallest jitter that is needed. A is overwritten."""
+    """Return lower L, in Fortran order, with L L' = A (n, n) plus the smallest jitter that works. A is overwritten."""
     diagonal = A.diagonal().copy()
     mean = float(diagonal.mean()) or 1.0
     for jitter in (*_JITTERS, 1e-6, 1e-3):
@@ -49,9 +49,9 @@ def _cholesky(A: Floats) -> tuple[Floats, int]:
 
 
 def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
-    """Eigenvalues (ascending) and eigenvectors; divide and conquer, and QR iterations where that does not converge.
+    """Return eigenvalues (ascending) and eigenvectors by divide and conquer, or by QR iterations if that fails.
 
-    Before SciPy 1.14 the former refuses a single number.
+    A 1 x 1 matrix is solved here: divide and conquer refuses it before SciPy 1.14.
     """
     if len(A) == 1:
         return A[0].copy(), np.ones((1, 1))

@@ -1,4 +1,4 @@
-"""Memory, estimated before it is taken."""
+"""Limits of memory, checked before anything is allocated."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _UNITS = {
     "GIB": 2**30,
     "TIB": 2**40,
 }
-DEFAULT_SHARE = 0.8  # of what is available now
-BLOCK_NUMBERS = 2**21  # 16 MiB: many rows are answered in blocks of about this many kernel values
+DEFAULT_SHARE = 0.8  # share of the memory that is available now
+BLOCK_NUMBERS = 2**21  # kernel values in a block of rows: 16 MiB
 
 
 def memory_limit_bytes(limit: float | str | None) -> int:
-    """The limit in bytes: a number of bytes, a text such as "4GB", or by default a share of what is available."""
+    """Return the limit in bytes, from a number, a text such as "4GB", or None: a share of the available memory."""
     if limit is None:
         return int(DEFAULT_SHARE * available_bytes())
     if isinstance(limit, str):
@@ -37,12 +37,12 @@ def memory_limit_bytes(limit: float | str | None) -> int:
 
 
 def available_bytes() -> int:
-    """What this process can still take: the system's available memory, and the container's where it has a limit."""
+    """Return the bytes that this process can still allocate: the least of the system's and the container's memory."""
     return min([_system_available(), *_container_available()])
 
 
 def require_memory(need: int, limit: int, purpose: str, way_out: str) -> None:
-    """Refuse before allocating, and say what would help."""
+    """Raise MemoryError with a way out if more memory is needed than the limit allows."""
     if need > limit:
         raise MemoryError(f"{purpose} needs about {format_bytes(need)}, the limit is {format_bytes(limit)}. {way_out}")
 
@@ -68,7 +68,7 @@ def _system_available() -> int:
 
 
 def _container_available() -> list[int]:
-    """Limit minus use of the control group, version 2; nothing where there is none."""
+    """Return [limit minus use] of the control group (version 2), or [] without a limit."""
     try:
         group = Path("/sys/fs/cgroup")
         limit = (group / "memory.max").read_text(encoding="ascii").strip()
@@ -81,7 +81,7 @@ def _container_available() -> list[int]:
 
 
 def row_blocks(m: int, n: int) -> Iterator[slice]:
-    """Rows of an (m, n) block of kernel values, some at a time."""
+    """Return slices of the m rows of an (m, n) kernel matrix, each of about BLOCK_NUMBERS values."""
     step = max(1, BLOCK_NUMBERS // max(n, 1))
     return (slice(start, min(start + step, m)) for start in range(0, m, step))
 

@@ -22,7 +22,7 @@ __all__ = ["CallbackSupportMixin", "Progress", "with_callbacks"]
 
 
 class Progress:
-    """The progress of one fit. Every kernel and every order that was tried is a task of its own to the callbacks."""
+    """The progress of one fit; callbacks get a task for every kernel and every order that was tried."""
 
     def __init__(self, estimator: Any, X: Any, y: Any) -> None:
         self.estimator, self.data, self.verbose = estimator, {"X": X, "y": y}, estimator.verbose
@@ -37,7 +37,7 @@ class Progress:
             print(f"[salsa] {what} ...", file=sys.stderr)
 
     def tried(self, name: str, error: float, standard_error: float, seconds: float) -> None:
-        """Tell of a kernel or an order that was tried, with its held-out error as a share of the variance."""
+        """Report a kernel or an order that was tried, with its held-out error as a share of the variance."""
         if self.verbose:
             what = f"{name}: error {error:.4g} +- {standard_error:.2g} of the variance, {seconds:.1f} s"
             print(f"[salsa] {what}", file=sys.stderr)

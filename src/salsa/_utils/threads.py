@@ -12,13 +12,13 @@ _forked = False  # a child of fork would wait for the parent's OpenMP threads, w
 
 
 def thread_count(requested: int | None, n: int, m: int, D: int) -> int:
-    """Return the requested number of threads (default: all), but one thread for less than a millisecond of work."""
+    """Return the requested number of threads (default: all), at most one per million values; 1 after a fork."""
     available = 1 if _forked else _core.max_threads() if requested is None else requested
     return max(1, min(available, n * m * D // 1_000_000))
 
 
 def parse_threads(n_jobs: Any) -> int | None:
-    """Count threads as scikit-learn does: -1 all, -2 all but one; None leaves it to the size of the problem."""
+    """Parse n_jobs as scikit-learn does: -1 is all threads, -2 all but one; None leaves it to ``thread_count``."""
     if n_jobs is None:
         return None
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, numbers.Integral) or n_jobs == 0:

@@ -12,22 +12,22 @@ def weights_or_ones(weight: Floats | None, n: int) -> Floats:
 
 
 def power_of_two(Y: Floats) -> Floats:
-    """(q,) of the size of every output of Y (n, q), 1 for one that is zero: divided by it, squares are float64 too.
+    """Return the largest power of two (q,) up to max |y| of every output of Y (n, q); 1 for an output of zeros.
 
-    Dividing by a power of two is exact, so that the units of the target do not change a bit of what is found.
+    Dividing by it is exact, so the fit does not depend on the units of the target, and squares stay within float64.
     """
     _, exponent = np.frexp(np.abs(Y).max(axis=0))
     return np.where(Y.any(axis=0), np.ldexp(1.0, exponent - 1), 1.0)
 
 
 def target_variance(Y: Floats, w: Floats) -> Floats:
-    """Variance of every output of Y (n, q), and 1 for a constant one: what rounding leaves of it is no variance."""
+    """Return the variance (q,) of every output of Y (n, q); 1 for constant outputs, where it is rounding error."""
     variance = w @ (Y - w @ Y / w.sum()) ** 2 / w.sum()
     return np.where(Y.max(axis=0) > Y.min(axis=0), variance, 1.0)
 
 
 def mean_and_standard_error(losses: Floats, w: Floats) -> tuple[float, float]:
-    """Of the rows' losses (n,), as a sample."""
+    """Return the weighted mean of the losses (n,) of rows, and its standard error."""
     total = w.sum()
     mean = float(w @ losses / total)
     return mean, float(np.sqrt(w @ (losses - mean) ** 2) / total)

@@ -1,4 +1,4 @@
-"""Tables that are read some rows at a time, again and again: Parquet files, iterables of blocks, parts of a cluster."""
+"""Tables that are read in blocks of rows, several times: Parquet files, iterables of blocks, parts of a cluster."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from salsa.data.rows import Observations
 from salsa.data.targets import TargetValues, checked_rows, checked_weights, target_values
 from salsa.data.text_columns import Counts, count_values
 
-BATCH_VALUES = 2**20  # of a file at a time
+BATCH_VALUES = 2**20  # values that are read from a file at a time
 
 Source = Callable[[], Iterable["RawBlock"]]
 
 
 class RawBlock(NamedTuple):
-    """Some rows as they were given."""
+    """A block of rows as the user gave it."""
 
     X: Any
     y: Any
@@ -36,7 +36,7 @@ class RawBlock(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The findings of a first reading of a table, or of some rows of it."""
+    """The result of a first pass over a table, or over some of its rows: columns, ranges and counts."""
 
     columns: Columns
     feature_names: NDArray[np.object_] | None  # as scikit-learn has them
@@ -44,7 +44,7 @@ class Survey(NamedTuple):
     high: Floats
     outputs: int
     flat: bool  # y had one dimension
-    rows: int  # of positive weight
+    rows: int  # number of rows with positive weight
     weight: float
     counts: Counts
     targets: TargetValues
@@ -65,7 +65,7 @@ class Survey(NamedTuple):
 
 
 def survey(blocks: Iterable[RawBlock], categorical_features: Any) -> Survey:
-    """Return what all blocks hold together; ValueError where they do not go together."""
+    """Return the merged survey of all blocks; raise ValueError if their columns or outputs differ."""
     return together(survey_block(block, categorical_features) for block in blocks)
 
 
@@ -78,7 +78,7 @@ def together(surveys: Iterable[Survey | None]) -> Survey:
 
 
 class Table(NamedTuple):
-    """A whole table as numbers, rows without weight included."""
+    """A whole table as numbers, including rows of weight zero."""
 
     survey: Survey
     rows: Observations
@@ -99,12 +99,12 @@ def read_table(block: RawBlock, categorical_features: Any) -> Table:
 
 
 def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
-    """Return what a block of rows holds; None if it has no rows."""
+    """Return the survey of a block; None if the block has no rows."""
     return read_table(block, categorical_features).survey if len(block.X) else None
 
 
 def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
-    """Read the rows in use as numbers; ValueError where they are not as many as at the first reading."""
+    """Yield the rows of positive weight as numbers; raise ValueError if the first pass found another number of rows."""
     rows = 0
     for block in (block for block in source() if len(block.X)):
         part = part_of(block, seen.columns)
@@ -123,7 +123,7 @@ def part_of(block: RawBlock, columns: Columns) -> Observations:
 
 
 def slices_of(X: Any, y: Any, weight: Any) -> Source:
-    """Slices of arrays, of which X may be on disk."""
+    """Return a source of slices of these arrays; X may be a memmap on disk."""
     check_consistent_length(X, y, weight)
     step = _batch_rows(X.shape[1])
     slices = [slice(start, start + step) for start in range(0, len(X), step)]
@@ -136,7 +136,7 @@ def _batch_rows(columns: int) -> int:
 
 @contextmanager
 def reread(blocks: Any, target: Any, sample_weight: str | None) -> Iterator[Source]:
-    """Blocks that can be read again and again; what can be read only once waits in a temporary file."""
+    """Yield a source of blocks that can be read several times; an iterator is first copied to a temporary file."""
     if isinstance(blocks, (str, os.PathLike)) or hasattr(blocks, "scanner"):
         blocks = partial(_parquet_frames, blocks)
     if callable(blocks):
@@ -175,7 +175,7 @@ def _raw(target: Any, sample_weight: str | None, block: Any) -> RawBlock:
 
 
 def _unpickled(file: IO[bytes]) -> Iterator[RawBlock]:
-    """What this process has written before."""
+    """Yield the blocks that this process has pickled into the file."""
     file.seek(0)
     while True:
         try:
@@ -185,7 +185,7 @@ def _unpickled(file: IO[bytes]) -> Iterator[RawBlock]:
 
 
 def _parquet_frames(source: Any) -> Iterator[Any]:
-    """Data frames of some rows each, without reading ahead: memory does not depend on the size of the file."""
+    """Yield data frames of some rows each, without reading ahead: memory does not depend on the size of the file."""
     try:
         from pyarrow import dataset  # type: ignore[import-untyped,unused-ignore]
         from pyarrow.parquet import ParquetFile  # type: ignore[import-untyped,unused-ignore]
@@ -194,14 +194,14 @@ def _parquet_frames(source: Any) -> Iterator[Any]:
     table = source if hasattr(source, "scanner") else dataset.dataset(source, format="parquet", partitioning="hive")
     rows = _batch_rows(len(table.schema))
     for part in table.get_fragments():
-        keys = dataset.get_partition_keys(part.partition_expression)  # columns that only the names of folders tell
+        keys = dataset.get_partition_keys(part.partition_expression)  # columns that stand only in the names of folders
         with part.open() as opened, ParquetFile(opened, pre_buffer=False, buffer_size=2**20) as file:
             for batch in file.iter_batches(rows, use_threads=False):
                 yield batch.to_pandas().assign(**keys)
 
 
 def _check_alike(one: Survey, other: Survey) -> None:
-    """ValueError unless two blocks have the same columns and outputs."""
+    """Raise ValueError unless two blocks have the same columns and outputs."""
     if one.columns.names != other.columns.names:
         raise ValueError(f"blocks differ in their columns: {_some(one)} and {_some(other)}")
     if (one.outputs, one.flat) != (other.outputs, other.flat):

@@ -21,7 +21,7 @@ from salsa._utils.user_warning import warn_user
 
 Level = str | int | float | bool
 
-ESTIMATOR = "SalsaRegressor"  # as scikit-learn's messages call it
+ESTIMATOR = "SalsaRegressor"  # the name in scikit-learn's messages
 
 _TEXT = (str, pd.Interval)
 _NUMBER = (numbers.Real, np.bool_, Decimal)
@@ -29,17 +29,17 @@ _MISSING = (type(None), type(pd.NA), type(pd.NaT))
 _DATE = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
 _NESTED = (list, tuple, set, np.ndarray)
 _BYTES = (bytes, bytearray, memoryview)
-SPAN_LIMITS = (1e-130, 1e130)  # of a column of numbers, for squares of its differences over bandwidths to be float64
-_WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # NumPy has no such numbers
+SPAN_LIMITS = (1e-130, 1e130)  # spans whose squared differences over bandwidths stay within float64
+_WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # types that NumPy does not have
 
 
 @dataclass(frozen=True, repr=False)
 class Columns:
-    """The D columns of a training table: what turns any table like it into floats."""
+    """The D columns of a training table, which encode any table with these columns as floats."""
 
     names: tuple[str, ...]
-    levels: tuple[tuple[Level, ...] | None, ...]  # of a category, coded 0..L-1; None: a number
-    ordered: tuple[bool, ...]  # the codes are ranks, and the column counts as a number
+    levels: tuple[tuple[Level, ...] | None, ...]  # levels of categories, coded 0..L-1; None for numbers
+    ordered: tuple[bool, ...]  # whether codes are ranks, so that the column counts as numbers
 
     def __repr__(self) -> str:
         held = [name for name, is_category in zip(self.names, self.categorical, strict=True) if is_category]
@@ -48,51 +48,51 @@ class Columns:
 
     @property
     def categorical(self) -> NDArray[np.bool_]:
-        """Which columns hold categories without an order (D,)."""
+        """The mask (D,) of columns that hold categories without an order."""
         pairs = zip(self.levels, self.ordered, strict=True)
         return np.array([levels is not None and not ordered for levels, ordered in pairs], dtype=bool)
 
     def encode(self, X: Any) -> Floats:
-        """The table as floats (n, D); levels not seen in training count as missing, with a warning."""
+        """Return the table as floats (n, D); levels not seen in training become NaN, with a warning."""
         return _encoded(_read(X, self.names), self.levels)
 
     def check_spans(self, X: Floats) -> None:
-        """Refuse encoded rows (n, D) of which a column spans more, or less, than float64 can square."""
+        """Raise ValueError if a column of encoded rows (n, D) spans too much, or too little, for squares in float64."""
         self.check_limits(np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0))
 
     def check_limits(self, low: Floats, high: Floats) -> None:
-        """The same, of the least and largest values (D,), NaN where nothing is observed."""
+        """Check spans as ``check_spans`` does, from the least and largest values (D,); NaN if all are missing."""
         with np.errstate(over="ignore"):
             span = high - low
-        beyond = (span > SPAN_LIMITS[1]) | ((span > 0) & (span < SPAN_LIMITS[0]))  # neither where nothing is observed
+        beyond = (span > SPAN_LIMITS[1]) | ((span > 0) & (span < SPAN_LIMITS[0]))  # False for NaN: all are missing
         if beyond.any():
             j = int(beyond.argmax())
             limits = f"a span between {SPAN_LIMITS[0]:.0e} and {SPAN_LIMITS[1]:.0e} can be squared in float64"
             raise ValueError(f"column {self.names[j]!r} goes from {low[j]:.3g} to {high[j]:.3g}; {limits}: rescale it")
 
     def check_codes(self, X: Floats) -> None:
-        """Refuse encoded rows (n, D) with codes that are not those of a level."""
+        """Raise ValueError if encoded rows (n, D) have codes without a level."""
         for name, levels, codes in zip(self.names, self.levels, X.T, strict=True):
             if levels is not None and not np.isin(codes[~np.isnan(codes)], np.arange(len(levels))).all():
                 raise ValueError(f"column {name!r} has codes other than those of its {len(levels)} levels")
 
 
 class LearnedTable(NamedTuple):
-    """A training table."""
+    """A training table: its columns, and its rows as floats."""
 
     columns: Columns
     X: Floats  # (n, D)
-    is_text: NDArray[np.bool_]  # columns that hold text, which nothing declares to be categories (D,)
+    is_text: NDArray[np.bool_]  # (D,) columns of text that neither dtype nor user calls categories
 
 
 def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Columns, Floats]:
-    """What the columns of a training table hold, and the table as floats (n, D)."""
+    """Return the columns of a training table, and the table as floats (n, D)."""
     columns, rows, _ = learn_table(X, categorical_features)
     return columns, rows
 
 
 def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
-    """What the columns hold, the table as floats, and which of its categories are only text."""
+    """Return the columns of a training table, the table as floats, and which columns are text by default."""
     table = _read(X)
     names = tuple(column.name for column in table)
     by_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
@@ -104,7 +104,7 @@ def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
 
 
 def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:
-    """Of two tables with the same names, as if they were one; `empty` says which columns of either have no values."""
+    """Merge the columns of two tables with the same names; `empty` are two masks (D,) of columns without values."""
     kinds = [
         _merged_kind(name, *kinds) for name, *kinds in zip(one.names, _kinds(one), _kinds(other), *empty, strict=True)
     ]
@@ -119,13 +119,13 @@ def _kinds(columns: Columns) -> list[_Kind]:
 
 
 def _merged_kind(name: str, one: _Kind, other: _Kind, one_empty: bool, other_empty: bool) -> _Kind:
-    """A column without values has no kind of its own."""
+    """Merge the kinds of a column in two tables; a column without values takes the kind of the other."""
     if one == other or (other_empty and not other[0]):
         return one
     if one_empty and not one[0]:
         return other
     if one[0] is None or other[0] is None or one[1] or other[1]:
-        problem = "is of numbers in some blocks and of categories in others, or of categories in another order"
+        problem = "holds numbers in some blocks and categories in others, or categories in another order"
         raise ValueError(f"column {name!r} {problem}; give it the same dtype in all blocks")
     return _sorted_levels({*one[0], *other[0]}), False
 
@@ -135,17 +135,17 @@ def _sorted_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
 
 
 class _Column(NamedTuple):
-    """A column as it was given: numbers with NaN, or the distinct values and where among them each row's is."""
+    """A column as it was given: numbers with NaN, or distinct values and the index of each row's value among them."""
 
     name: str
-    entries: NDArray[Any]  # (n,): numbers, or places among the distinct values, -1 where missing
-    distinct: NDArray[Any] | None = None  # None: numbers
-    category: bool = False  # its dtype says so
+    entries: NDArray[Any]  # (n,): numbers, or indices of distinct values, -1 where missing
+    distinct: NDArray[Any] | None = None  # None for numbers
+    category: bool = False  # by dtype
     order: tuple[Level, ...] = ()  # all levels of an ordered category
 
 
 def _learned(column: _Column, chosen: bool, by_dtype: bool) -> tuple[tuple[Level, ...] | None, bool]:
-    """The levels, and whether their order counts: a category was chosen, is one by dtype, or is text."""
+    """Return the levels (None for numbers), and whether they are ordered; chosen columns and text are categories."""
     if not chosen and column.distinct is None and not (by_dtype and column.category):
         return None, False
     if column.order and not chosen:
@@ -155,7 +155,7 @@ def _learned(column: _Column, chosen: bool, by_dtype: bool) -> tuple[tuple[Level
 
 
 def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """The columns that are given as categories, by number, name or mask (D,)."""
+    """Return the mask (D,) of the columns that the user calls categories, by number, name or mask."""
     D = len(names)
     mask = np.zeros(D, dtype=bool)
     if features is None:
@@ -174,7 +174,7 @@ def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
 
 
 def _encoded(table: list[_Column], levels: Sequence[tuple[Level, ...] | None]) -> Floats:
-    """Numbers and codes (n, D)."""
+    """Return numbers and codes (n, D); unknown levels become NaN, with one warning for all columns."""
     encoded = np.empty((len(table[0].entries), len(table)))
     unseen: list[tuple[_Column, NDArray[np.bool_]]] = []
     for j, (column, known) in enumerate(zip(table, levels, strict=True)):
@@ -202,15 +202,15 @@ def _numbers(column: _Column) -> NDArray[Any]:
 
 
 def _codes(column: _Column, levels: tuple[Level, ...]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Codes of the levels, NaN where there is none (n,), and where that is because the level is unknown (n,)."""
+    """Return codes of levels (n,), NaN if missing or unknown, and the mask (n,) of unknown levels."""
     code = {level: float(number) for number, level in enumerate(levels)}
     places, distinct = _places(column)
-    codes = np.array([*(code.get(_level(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last
+    codes = np.array([*(code.get(_level(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last, NaN
     return codes, np.isnan(codes) & (places >= 0)
 
 
 def _places(column: _Column) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """The place of each row's value among the distinct values, -1 where missing (n,), and these."""
+    """Return the index of each row's value among the distinct values (n,), -1 if missing, and the distinct values."""
     return _factorized(column.entries) if column.distinct is None else (column.entries, column.distinct)
 
 
@@ -220,7 +220,7 @@ def _factorized(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
 
 
 def _level(value: Any) -> Level:
-    """Equal values as one plain value, whatever their type was."""
+    """Return a plain Python value; equal values of different types become one level."""
     if isinstance(value, _TEXT):
         return str(value)
     if isinstance(value, (bool, np.bool_)):
@@ -230,7 +230,7 @@ def _level(value: Any) -> Level:
 
 
 def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
-    """One warning for all columns with unknown levels."""
+    """Warn once about all columns with unknown levels."""
     names = [column.name for column, _ in unseen]
     column, strange = unseen[0]
     places, distinct = _places(column)
@@ -243,7 +243,7 @@ def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
 
 
 def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:
-    """The columns of a data frame, an array or a list of rows; the names are for those that have none."""
+    """Return the columns of a data frame, an array or a list of rows; `names` are for tables without names."""
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
         raise ValueError("a lazy frame has no rows yet; call its collect() first")
@@ -257,13 +257,13 @@ def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:
 
 
 def _checked(X: Any) -> NDArray[Any]:
-    """A table with rows and columns, or the error in scikit-learn's words."""
+    """Return the table if it has rows and columns; otherwise raise scikit-learn's error."""
     array: NDArray[Any] = check_array(X, dtype=None, ensure_all_finite=False, estimator=ESTIMATOR, input_name="X")
     return array
 
 
 def _as_array(X: Any) -> Any:
-    """Rows with text keep their numbers, masked values become missing; anything else stays as it is."""
+    """Turn masked values into None and lists into arrays, in which numbers beside text stay numbers."""
     if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biufUO":
         return np.where(np.ma.getmaskarray(X), np.array(None), X)
     if not isinstance(X, (list, tuple)):
@@ -284,12 +284,12 @@ def _read_series(series: Any) -> _Column:
 
 
 def _entries(series: Any) -> NDArray[Any]:
-    """The values of a column that is not of numbers, with missing ones as such (n,)."""
+    """Return the values (n,) of a column that is not numeric, with missing values as None or NaN."""
     if series.dtype == nw.String and series.implementation.is_polars():
-        series = series.cast(nw.Categorical)  # a Python object for each level, not for each row
+        series = series.cast(nw.Categorical)  # makes one Python object per level, not per row
     if series.dtype == nw.Categorical and series.implementation.is_pyarrow():
         native = series.to_native()
-        series = native.cast(native.type.value_type)  # to_numpy of a dictionary has some level where one is missing
+        series = native.cast(native.type.value_type)  # to_numpy of a dictionary turns missing values into levels
     entries: NDArray[Any] = series.to_numpy()
     return entries
 
@@ -299,7 +299,7 @@ def _holds_objects(series: Any) -> bool:
 
 
 def _order(series: Any) -> tuple[Level, ...]:
-    """The levels of an ordered category of pandas; none for other columns."""
+    """Return the levels of an ordered category of pandas; empty for other columns."""
     dtype = getattr(series.to_native(), "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
         return tuple(map(_level, dtype.categories))
@@ -307,7 +307,7 @@ def _order(series: Any) -> tuple[Level, ...]:
 
 
 def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
-    """Numbers where all values are, otherwise the distinct values and their places; errors name the column."""
+    """Return numbers if all values are numbers, otherwise distinct values and indices; errors name the column."""
     kinds = set(map(type, values)) if values.dtype == object else {values.dtype.type}
     for kind in kinds:
         _check_kind(name, kind)
@@ -328,7 +328,7 @@ def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
 
 
 def _check_kind(name: str, kind: type) -> None:
-    """An error with advice unless values of this type are numbers, text or missing."""
+    """Raise an error with advice unless values of this type are numbers, text or missing."""
     if issubclass(kind, _MISSING):
         return
     if issubclass(kind, _DATE):
@@ -345,7 +345,7 @@ def _check_kind(name: str, kind: type) -> None:
 
 
 def _infinite(value: Any) -> Any:
-    """Whether a number, or each of an array of objects, is beyond float64: there are integers that float() refuses."""
+    """Whether a number, or each object of an array, is beyond float64; float() would fail for large integers."""
     return abs(value) > sys.float_info.max
 
 

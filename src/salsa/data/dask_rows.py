@@ -22,17 +22,17 @@ from salsa.data.columns import Columns
 from salsa.data.rows import Block, FoldOf, Observations, batches
 
 T = TypeVar("T")
-SPLIT_EVERY = 4  # results that are added up at a time
-ATTEMPTS = 3  # at a sum
+SPLIT_EVERY = 4  # partial sums that one task adds up
+ATTEMPTS = 3  # tries per sum: workers may die
 
 
 @dataclass(frozen=True, eq=False)
 class ClusterRows:
-    """All rows in use; see ``Rows``."""
+    """All rows of positive weight on a cluster; see ``Rows``."""
 
     client: Client
-    blocks: list[Any]  # delayed ``RawBlock``, none without rows
-    counts: list[int]  # rows in use of each
+    blocks: list[Any]  # delayed ``RawBlock``s that have rows of positive weight
+    counts: list[int]  # rows of positive weight in each block
     columns: Columns
 
     def __len__(self) -> int:
@@ -40,7 +40,7 @@ class ClusterRows:
 
     @property
     def starts(self) -> list[int]:
-        """The number of the first row of each partition."""
+        """The index of the first row of each partition."""
         return [0, *np.cumsum(self.counts).tolist()[:-1]]
 
     def take(self, places: Places) -> Observations:
@@ -58,7 +58,7 @@ class ClusterRows:
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
         what = _Sum(function, add, fold, size, every)
         for _ in range(ATTEMPTS - 1):
-            with suppress(CancelledError):  # the only worker that had what was scattered has died
+            with suppress(CancelledError):  # the only worker with the scattered data has died
                 return self._total(what)
         return self._total(what)
 
@@ -76,14 +76,14 @@ class ClusterRows:
 
 
 def delayed_blocks(X: Any, y: Any, weight: Any) -> list[Any]:
-    """The partitions of collections with the same rows, one ``RawBlock`` each."""
+    """Return a delayed ``RawBlock`` for every partition of X, with the same rows of y and weight."""
     given = (("y", y), ("sample_weight", weight))
     collections = [X, *(_like(X, name, other) for name, other in given if other is not None)]
     return [delayed(RawBlock)(*parts) for parts in zip(*map(partitions, collections), strict=True)]
 
 
 def _like(X: Any, name: str, other: Any) -> Any:
-    """The collection in partitions of the same rows as X, as far as their numbers are known."""
+    """Return the collection in the partitions of X; raise ValueError if lengths, as far as known, do not match."""
     rows = lengths(X)
     if not is_dask_collection(other):
         if np.isnan(rows).any():
@@ -103,14 +103,14 @@ _ALIKE = "give a Dask collection with the same partitions, such as a column of t
 
 
 def lengths(collection: Any) -> list[float]:
-    """Rows of every partition; NaN where that is not known before it is computed."""
+    """Return the number of rows of every partition; NaN if unknown before it is computed."""
     if isinstance(collection, da.Array):
         return list(collection.chunks[0])
     return [np.nan] * int(collection.npartitions)
 
 
 def partitions(collection: Any) -> list[Any]:
-    """Not optimised, which would merge partitions of a few columns, and X and y would no longer go together."""
+    """Return the delayed partitions. Graphs are not optimised: that merges partitions, and X and y would not match."""
     if isinstance(collection, da.Array) and collection.ndim == 2:
         collection = collection.rechunk({1: -1})
     return list(np.ravel(collection.to_delayed(optimize_graph=False)))
@@ -118,7 +118,7 @@ def partitions(collection: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _Sum(Generic[T]):
-    """What is to be added up over all rows; see ``Rows.total``."""
+    """A sum over all rows, for the workers; see ``Rows.total``."""
 
     function: Callable[[Block], T]
     add: Callable[[T, T], T]
@@ -128,7 +128,7 @@ class _Sum(Generic[T]):
 
 
 def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, start: int) -> T | None:
-    """None where none of the rows is asked for."""
+    """Return the sum over one partition; None if no row of it counts."""
     with one_blas_thread():  # a worker has threads of its own
         blocks = batches([part_of(block, columns)], what.fold, what.size, what.every, start)
         return _added(what.add, map(what.function, blocks))

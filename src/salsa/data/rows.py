@@ -18,8 +18,8 @@ from salsa._utils.arrays import Floats, Places
 S = TypeVar("S")
 T = TypeVar("T")
 FoldOf = Callable[[int, int], Places]  # (start, stop) -> the folds that rows start..stop-1 are held out in
-SLICE = 2**16  # rows of an array at a time, and about as many are put into folds by one seed
-MANY_TIMES, MANY_ROWS = 5, 5000  # rows, times those given and at all, up to which weights are written out
+SLICE = 2**16  # rows in a slice of an array, and about the rows whose folds are drawn from one seed
+MANY_TIMES, MANY_ROWS = 5, 5000  # whole weights become repeated rows up to 5 times the rows and 5000 rows
 
 
 class Observations(NamedTuple):
@@ -38,7 +38,7 @@ class Observations(NamedTuple):
         return None if (self.weight == 1).all() else self.weight
 
     def sorted(self) -> Observations:
-        """Return rows in ascending order, with whole weights as repeated rows unless these would be many.
+        """Return the rows in ascending order, with whole weights as repeated rows unless there would be too many.
 
         A fit to these rows depends neither on the order of rows nor on whether a row is repeated or weighted.
         """
@@ -77,7 +77,7 @@ class Rows(Protocol):
         """Return the rows with these numbers, which ascend."""
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
-        """Sum a function over blocks of at most `size` rows; one row in `every` counts."""
+        """Sum a function over blocks of at most `size` rows; only one row in `every` counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +101,12 @@ class StreamedRows:
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
         blocks = batches(self.parts(), fold, size, every)
-        with closing(mapped(function, blocks, self.threads)) as results:  # its threads end with it, also when it fails
+        with closing(mapped(function, blocks, self.threads)) as results:  # ends the threads, also on failure
             return reduce(add, results)
 
 
 def array_rows(table: Observations, threads: int) -> StreamedRows:
-    """Return rows in memory as slices."""
+    """Return rows in memory as a stream of slices."""
     n = len(table.X)
     slices = [slice(start, start + SLICE) for start in range(0, n, SLICE)]
     return StreamedRows(lambda: map(table.some, slices), n, threads)
@@ -131,7 +131,7 @@ def batches(parts: Iterable[Observations], fold: FoldOf, size: int, every: int, 
 
 
 def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Generator[T]:
-    """Map in the order of the items, by so many threads; no more results are held than there are threads."""
+    """Yield the results in the order of the items, computed by `threads` threads; at most `threads` results wait."""
     source = iter(items)
     with ThreadPoolExecutor(threads) as pool:
         while wave := list(islice(source, threads)):
@@ -140,4 +140,4 @@ def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Gene
 
 def row_keys(X: Floats) -> list[bytes]:
     """Return keys that are equal exactly for equal rows of X (n, D)."""
-    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one NaN, one zero
+    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one pattern for NaN, one for zero

@@ -16,11 +16,11 @@ from salsa._utils.arrays import Floats, Places
 from salsa.data.rows import SLICE, FoldOf
 
 DEFAULT_FOLDS = 5
-INNER_FOLDS = 5  # of searches on a sample of the rows
+INNER_FOLDS = 5  # folds of searches on a sample of the rows
 
 
 class Fold(NamedTuple):
-    """One split: `held_out` are all rows that were not trained on, `test` those of them that are scored."""
+    """One split: `held_out` are all rows that were not trained on, `test` are the scored rows among them."""
 
     held_out: Places
     test: Places  # positions within held_out
@@ -35,7 +35,7 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """All draws of one fit, from one random state: they depend on the order in which they are asked for.
+    """All random splits and samples of one fit, from one random state: the order of the calls matters.
 
     cv is a number of shuffled folds, or anything that scikit-learn's ``check_cv`` takes. Given splits refer to the
     rows X, Y as they were given, of which only those in use (positive weight) are numbered.
@@ -56,7 +56,7 @@ class Splits:
         if _is_number(self.cv):
             return shuffled_folds(n, int(self.cv), self.random_state)
         X = np.empty((len(self.used), 1)) if self.X is None else self.X
-        number = np.cumsum(self.used) - 1  # of a row among those in use
+        number = np.cumsum(self.used) - 1  # index of each row among the rows in use
         splits = check_cv(self.cv).split(X, self.Y)
         pairs = [(_rows(train, self.used), _rows(test, self.used)) for train, test in splits]
         folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
@@ -80,7 +80,7 @@ class Splits:
         return np.sort(drawn).astype(np.intp)
 
     def sample(self, rows: Targets, limit: int) -> Places:
-        """Draw at most `limit` rows at equal distances in the order of the target: all are equally likely."""
+        """Draw at most `limit` rows, evenly spaced in the order of the target; all rows are equally likely."""
         n = len(rows.Y)
         if n <= limit:
             return np.arange(n)
@@ -89,7 +89,7 @@ class Splits:
         return np.sort(order[places.astype(np.intp)])
 
     def halves(self, rows: Targets) -> Places:
-        """Draw 0 or 1 for every row (n,): of two neighbours in the order of the target, one goes to either half."""
+        """Assign every row to half 0 or 1 (n,) at random; pairs of neighbours in the order of the target are split."""
         order = self._by_target(rows)
         half = np.empty(len(order), dtype=np.intp)
         first = self.random_state.randint(2, size=(len(order) + 1) // 2)
@@ -117,7 +117,7 @@ class ShuffledFolds:
         return np.concatenate(groups)[start - first * size : stop - first * size]
 
     def _group(self, number: int, rounds: int) -> Places:
-        """Put each of `count` neighbours into another fold, at random, in every round."""
+        """Assign runs of `count` neighbours, `rounds` of them, to all folds in random order."""
         random = np.random.default_rng((self.seed, number)).random((rounds, self.count))
         return np.argsort(random, axis=1).ravel()
 
@@ -136,7 +136,7 @@ def shuffled_folds(n: int, count: int, random_state: int | RandomState | None) -
 
 
 def inner_folds(n: int) -> list[Fold]:
-    """Return the folds of a search on n sampled rows; they need no seed of the fit's."""
+    """Return the folds of a search on n sampled rows; they do not depend on the seed of the fit."""
     return shuffled_folds(n, INNER_FOLDS, 0)
 
 

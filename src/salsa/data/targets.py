@@ -1,4 +1,4 @@
-"""What users give as targets and weights, checked; errors say which limit was met and what to do."""
+"""Validation of targets and weights; errors name the value, the limit and a way out."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import warn_user
 from salsa.data.columns import ESTIMATOR
 
-#: Within these limits coefficients of y / (alpha of 1e-14 of the kernel's diagonal) are far from those of float64
+#: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
 
 
 def checked_rows(X: Floats, y: Any) -> tuple[Floats, Floats]:
-    """Encoded features (n, D), NaN where missing, and as many targets (n,) or (n, q)."""
+    """Return encoded features (n, D), NaN where missing, and targets (n,) or (n, q), as checked float64 arrays."""
     _check_integers(y)
     with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
         checked: tuple[Floats, Floats] = check_X_y(
@@ -38,10 +38,10 @@ def checked_rows(X: Floats, y: Any) -> tuple[Floats, Floats]:
 
 
 def checked_weights(sample_weight: Any, X: Floats) -> Floats:
-    """Of every row (n,), 0 for one that does not count; ones where there are none."""
+    """Return the weights (n,) of the rows, 0 for rows that do not count; ones if no weights are given."""
     if sample_weight is None:
         return np.ones(len(X))
-    if not np.any(np.asarray(sample_weight)):  # scikit-learn refuses these, but a block may have them
+    if not np.any(np.asarray(sample_weight)):  # scikit-learn refuses zero weights alone, but a block may have them
         return np.zeros(len(X))
     weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     low, high = WEIGHT_LIMITS
@@ -55,7 +55,7 @@ def checked_weights(sample_weight: Any, X: Floats) -> Floats:
 
 
 def check_total_weight(total: float, rows: int) -> None:
-    """Of the rows that count."""
+    """Raise ValueError if no row has a positive weight; warn if the weights sum to less than half the rows."""
     if rows == 0:
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
     if total < 0.5 * rows:
@@ -64,7 +64,7 @@ def check_total_weight(total: float, rows: int) -> None:
 
 
 def _check_integers(y: Any) -> None:
-    """Refuse Python's integers beyond float64, of which the conversion would only say OverflowError."""
+    """Raise ValueError for Python integers beyond float64, which NumPy would answer by a bare OverflowError."""
     values = np.asarray(y)
     if values.dtype == object and any(isinstance(v, int) and abs(v) > sys.float_info.max for v in values.ravel()):
         raise ValueError(
@@ -73,7 +73,7 @@ def _check_integers(y: Any) -> None:
 
 
 class TargetValues(NamedTuple):
-    """The distinct values of every output, up to three of each; those of several blocks of rows add up."""
+    """The distinct values of every output, the least three of each; + merges the values of two blocks."""
 
     rows: int
     distinct: tuple[frozenset[float], ...]
@@ -84,7 +84,7 @@ class TargetValues(NamedTuple):
 
     @property
     def notes(self) -> list[str]:
-        """Notes on targets that are constant or a choice of two."""
+        """Notes on targets that are constant or have two values."""
         if all(len(values) < 2 for values in self.distinct):
             return ["the target is constant"]
         if self.rows > 2 and all(len(values) < 3 for values in self.distinct):
@@ -93,5 +93,5 @@ class TargetValues(NamedTuple):
 
 
 def target_values(Y: Floats) -> TargetValues:
-    """Return the values of targets (n, q)."""
+    """Return the least three distinct values of every output of Y (n, q)."""
     return TargetValues(len(Y), tuple(frozenset(np.unique(y)[:3].tolist()) for y in Y.T))

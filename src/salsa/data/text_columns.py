@@ -1,4 +1,4 @@
-"""What text in a column is likely to be if it is not a category."""
+"""Rules that tell categories from dates, identifiers, numbers with units, and mistakes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, Level
 
-MISTAKE_PERCENT = 90  # of the values are numbers: text among them counts as a mistake
-FEW_LEVELS = 10  # no more numbers with a unit than this may well be categories
-IDENTIFIER_ROWS = 50  # in fewer rows, texts that hardly repeat may be categories
-MOST_PARSED = 1000  # texts that look like dates, of which it is tried
+MISTAKE_PERCENT = 90  # with at least so many numbers, text in a column counts as a mistake
+FEW_LEVELS = 10  # up to so many distinct numbers with a unit may be categories
+IDENTIFIER_ROWS = 50  # up to so many rows, texts that hardly repeat may be categories
+MOST_PARSED = 1000  # at most so many texts are parsed as dates
 
 _DATE_TEXT = re.compile(
     r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
@@ -31,7 +31,7 @@ _NUMBER_WITH_UNIT = re.compile(
 
 
 def are_mistakes(values: int, numbers: int) -> bool:
-    """Text in a column of numbers is more likely a slip of the pen than a category."""
+    """Whether text among numbers is likely a mistake: nearly all values are numbers, but not all."""
     return MISTAKE_PERCENT * values <= 100 * numbers < 100 * values
 
 
@@ -44,12 +44,12 @@ def are_dates(texts: Collection[Any]) -> bool:
 
 
 def are_identifiers(values: int, distinct: int, share: float = 0.5) -> bool:
-    """Whether there are more different texts than this share of the rows."""
+    """Whether there are more different texts than this share of the rows, and not only a few rows."""
     return values > IDENTIFIER_ROWS and distinct > share * values
 
 
 def have_units(texts: Collection[Any]) -> bool:
-    """Whether they are many numbers with the same sign or unit, or with separators: $517, 45.5 %, 194 m2, 1,234."""
+    """Whether the texts are many numbers with one sign or unit, or with separators: $517, 45.5 %, 194 m2, 1,234."""
     if len(texts) <= FEW_LEVELS:
         return False
     units = set()
@@ -62,7 +62,7 @@ def have_units(texts: Collection[Any]) -> bool:
 
 
 def spell_numbers(texts: Any) -> NDArray[np.bool_]:
-    """Which values are numbers or can be read as one (n,)."""
+    """Return the mask (n,) of values that are numbers or can be read as numbers."""
     numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
     found: NDArray[np.bool_] = np.isfinite(numbers)
     return found
@@ -72,18 +72,18 @@ SHARE_OF_NAMES = 0.9  # different texts per row; more than on the command line, 
 
 
 class Counts(NamedTuple):
-    """Of each of the D columns of some rows; those of several blocks of rows add up."""
+    """Numbers of values in each of the D columns of some rows; + merges two blocks of rows."""
 
-    values: NDArray[np.int64]  # that are not missing (D,)
-    numbers: NDArray[np.int64]  # in columns of categories (D,)
-    is_text: NDArray[np.bool_]  # text that nothing declares to be categories (D,)
+    values: NDArray[np.int64]  # (D,) values that are not missing
+    numbers: NDArray[np.int64]  # (D,) numbers in columns of categories
+    is_text: NDArray[np.bool_]  # (D,) columns of text that neither dtype nor user calls categories
 
     def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
         return Counts(self.values + other.values, self.numbers + other.numbers, self.is_text | other.is_text)
 
 
 def count_values(columns: Columns, X: Floats, is_text: NDArray[np.bool_]) -> Counts:
-    """Of encoded rows (n, D)."""
+    """Count the values of encoded rows (n, D), column by column."""
     numbers = np.zeros(X.shape[1], dtype=np.int64)
     for j, levels in enumerate(columns.levels):
         if levels:
@@ -92,7 +92,7 @@ def count_values(columns: Columns, X: Floats, is_text: NDArray[np.bool_]) -> Cou
 
 
 def doubts(columns: Columns, counts: Counts) -> Iterator[str]:
-    """A sentence for every column of text that is likely not to hold categories."""
+    """Yield a warning for every column of text that is not likely to hold categories."""
     for j in np.flatnonzero(counts.is_text & (counts.values > 0)):
         levels = columns.levels[j] or ()
         if doubt := _doubt(levels, int(counts.values[j]), int(counts.numbers[j])):
@@ -101,12 +101,12 @@ def doubts(columns: Columns, counts: Counts) -> Iterator[str]:
 
 
 def empty_columns(columns: Columns, counts: Counts) -> list[str]:
-    """A note for every column without values."""
+    """Return a note for every column without values."""
     return [f"column {columns.names[j]!r} has no values" for j in np.flatnonzero(counts.values == 0)]
 
 
 def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
-    """What else they are, and what to do; nothing where they may well be categories."""
+    """Return what the texts are likely to be, with advice; empty if they may be categories."""
     if are_mistakes(values, numbers):
         other = levels[int(np.argmin(_spell_numbers(levels)))]
         return f"{numbers} of its {values} values are numbers, {other!r} is not: correct it, or give NaN where missing"
@@ -122,10 +122,10 @@ def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
 
 
 def _spell_numbers(levels: tuple[Level, ...]) -> NDArray[np.bool_]:
-    """Which levels are numbers or can be read as one; truth values are not."""
+    """Return the mask of levels that are numbers or can be read as numbers; booleans are not."""
     return spell_numbers([None if isinstance(level, bool) else level for level in levels])
 
 
 def _is_code(level: Level) -> bool:
-    """Whether it has zeros in front, which numbers have not."""
+    """Whether a level is a code: digits with leading zeros."""
     return isinstance(level, str) and len(level) > 1 and level.isdigit() and level.startswith("0")

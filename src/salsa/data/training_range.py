@@ -11,12 +11,12 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
 
-SLACK = 1.0  # of the range: new rows of the same kind lie a little beyond its ends, too
+SLACK = 1.0  # share of the range that rows may lie beyond its ends without a warning
 MOST_NAMED = 3  # columns in a message
 
 
 def encoded(model: Any, X: Any) -> Floats:
-    """Encode a table for a fitted model (n, D); a warning tells of rows far outside the training range."""
+    """Encode a table for a fitted model (n, D); warn about rows far outside the training range."""
     if "columns_" not in vars(model):
         check_is_fitted(model)
     _check_feature_names(model, X, reset=False)
@@ -43,7 +43,7 @@ class Beyond:
         self._below, self._above = np.zeros((2, len(self._names)), dtype=np.int64)
 
     def add(self, X: Floats) -> None:
-        """Encoded rows (n, D); missing values are in any range."""
+        """Count encoded rows (n, D); missing values are inside any range."""
         below, above = self._limits[0] > X, self._limits[1] < X
         self._below += below.sum(axis=0)
         self._above += above.sum(axis=0)
@@ -51,7 +51,7 @@ class Beyond:
         self._all += len(X)
 
     def __str__(self) -> str:
-        """How many, and where most of them are; empty where there are none."""
+        """Return how many rows lie outside, and in which columns; empty if no row does."""
         if not self._rows:
             return ""
         counts = self._below + self._above

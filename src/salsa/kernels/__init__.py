@@ -1,4 +1,4 @@
-"""Kernels: what solvers, learning and explanations ask of one."""
+"""Kernels, and the protocol that solvers, learning and explanations rely on."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class AdditiveKernel:
 
     A missing value is represented by its feature's distribution (a kernel mean embedding) and by being missing, as a
     category of its own: k_j is the mean over the distribution, plus 1 minus the mean over pairs where both are missing.
-    Without the second part a missing value could not stand for what the other features make of it.
+    The second part lets the prediction for a missing value deviate from the mean over the distribution.
     """
 
     bandwidth: Floats
@@ -56,7 +56,7 @@ class AdditiveKernel:
     base: str | tuple[str, ...] = "gaussian"
     distributions: tuple[Distribution, ...] | None = field(default=None, repr=False)
     normaliser: Floats = field(init=False, repr=False)  # 1 / C(D, m) for m = 0..d
-    _codes: NDArray[np.int8] = field(init=False, repr=False)  # of the base kernels in the compiled core (D,)
+    _codes: NDArray[np.int8] = field(init=False, repr=False)  # (D,) numbers of the base kernels in the core
     _diagonal_value: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -117,7 +117,7 @@ class AdditiveKernel:
         return len(self.order_weights) - 1
 
     def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
-        """Return K (n, m) of the rows of X (n, D) with those of Z (m, D); Z=None: with X itself, at half the work."""
+        """Return K (n, m) between the rows of X (n, D) and Z (m, D); Z=None means X itself, at half the work."""
         X, Z = self.checked(X), None if Z is None else self.checked(Z)
         m = len(X if Z is None else Z)
         if (call := self.core_call(X, Z)) is None:
@@ -183,7 +183,7 @@ class AdditiveKernel:
         return for_the_core(rows)
 
     def core_call(self, X: Floats, Z: Floats | None) -> CoreCall | None:
-        """Return the arguments of a compiled loop without features of relevance zero; None if none is left."""
+        """Return the arguments of a compiled loop without features of relevance zero; None if no feature is left."""
         keep = np.flatnonzero(self.relevance > 0)
         if len(keep) == 0:
             return None
@@ -199,7 +199,7 @@ class AdditiveKernel:
     def _columns(
         self, features: Places, X: Floats, Z: Floats | None
     ) -> tuple[Floats, Floats | None, NDArray[np.int8] | None]:
-        """Return these features as the compiled loops want them, and which have missing values (None: none has)."""
+        """Return the columns of these features for the compiled loops, and the mask of features with missing values."""
         tables = [X] if Z is None else [X, Z]
         has_missing = np.any([np.isnan(table).any(axis=0) for table in tables], axis=0)
         missing = has_missing[features]
@@ -216,7 +216,7 @@ class AdditiveKernel:
 
     def _with_means(self, j: int, x: Floats) -> Floats:
         """Return (n, 3): values of feature j, k_j with a missing value there, and its derivative by log h_j."""
-        assert self.distributions is not None  # no missing value has passed the check without
+        assert self.distributions is not None  # `checked` refuses missing values without distributions
         missing, code = np.isnan(x), int(self._codes[j])
         means = _core.embed(np.where(missing, 0.0, x), *self.distributions[j], code, float(self.bandwidth[j]))
         return np.column_stack([x, np.where(missing[:, None], (1.0, 0.0), means)])
@@ -233,12 +233,12 @@ class CoreCall(NamedTuple):
 
 
 def for_the_core(values: ArrayLike) -> Floats:
-    """Return a contiguous and aligned array, which a view of someone's bytes need not be; a copy only if needed."""
+    """Return a contiguous and aligned float64 array, copied only if needed: a view of bytes need not be aligned."""
     return np.require(values, np.float64, ["C", "A"])
 
 
 def _scattered(values: Floats, index: Places, length: int) -> Floats:
-    """Return zeros (length,) but for these values at these places."""
+    """Return an array of zeros (length,) with `values` at the places `index`."""
     full = np.zeros(length)
     full[index] = values
     return full

@@ -14,12 +14,12 @@ from salsa._utils.arrays import Floats
 def rule_of_thumb_bandwidth(
     X: Any, c: float = 20.0, *, sample_weight: Any = None, total: float | None = None
 ) -> Floats:
-    """h_j = c sd_j n^(-1/5), the paper's bandwidth; infinity (a constant base kernel) for a constant column.
+    """Return the paper's bandwidths h_j = c sd_j n^(-1/5); infinity (a constant base kernel) for a constant column.
 
     With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
-    Where X is a sample, total is the n of the whole table.
+    If X is a sample, `total` is the n of the whole table.
     """
-    with np.errstate(invalid="ignore"):  # as above
+    with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")
     w = np.ones(len(X)) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     X, w = X[w > 0], w[w > 0]
@@ -32,15 +32,16 @@ def rule_of_thumb_bandwidth(
 
 
 def observed_spread(X: Floats, w: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Of every column of X (n, D), missing values apart: its weight, the norm of what deviates from its mean, and
-    whether it is constant. A column without values counts as constant, of weight 1; one with a single value, or none at
-    all, as in "yes" or nothing, does not: it deviates by 1.
+    """Return per column the observed weight, the norm about the mean, and whether it is constant. NaN is ignored.
+
+    A column without values is constant, of weight 1. A column of one value and NaN, as in "yes" or nothing, is not
+    constant: its norm is 1.
     """
     observed = ~np.isnan(X)
     single = ~(np.where(observed, X, -np.inf).max(axis=0) > np.where(observed, X, np.inf).min(axis=0))
     constant = single & (observed.all(axis=0) | ~observed.any(axis=0))
     X = np.where(observed, X, 0.0)
-    unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # squares of very large or small numbers have no float64
+    unit = np.where(X.any(axis=0), np.abs(X).max(axis=0), 1.0)  # keeps squares within float64
     X = X / unit
     n = np.where(observed.any(axis=0), w @ observed, 1.0)
     squares: Floats = w @ np.where(observed, X - w @ X / n, 0.0) ** 2

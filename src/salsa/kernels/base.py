@@ -1,7 +1,7 @@
 """The table of base kernels k(t) of single features, t = x_j - x'_j, of bandwidth h.
 
 The compiled core computes the values (src/cpp/bases.hpp). A row has everything else that depends on the base kernel:
-what random features, the report and its page, and the command line need. docs/howto/base_kernel.md adds a kernel.
+entries for random features, the report and its page, and the command line. docs/howto/base_kernel.md adds a kernel.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ if TYPE_CHECKING:  # the command line reads this table, and its help must be qui
 
 
 class BaseKernel(NamedTuple):
-    """What Python knows of a base kernel."""
+    """A base kernel as Python sees it: names, formulas and properties."""
 
     name: str  # as in C++
-    title: str  # what the report calls it
+    title: str  # name in the report
     formula: str  # in t and h
     page: str  # the formula as a function of JavaScript, for the report's page
     smoothness: float = 0  # how often the curves can be differentiated
-    frequencies: Frequencies | None = None  # draws so many from the spectral density for h = 1; None: for categories
+    frequencies: Frequencies | None = None  # draws from the spectral density for h = 1; None for categories
     for_categories: bool = False
 
 
-#: By name, in the order of the compiled core's codes
+#: Base kernels by name, in the order of the compiled core's codes
 BASE_KERNELS = {
     row.name: row
     for row in (

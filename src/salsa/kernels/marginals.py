@@ -10,16 +10,16 @@ from salsa._utils.arrays import Floats
 
 
 class Distribution(NamedTuple):
-    """Of a feature's values: weighted points, the weights summing to one."""
+    """A distribution of a feature's values: points, and weights that sum to one (or are zero, see below)."""
 
     points: Floats
     weights: Floats
 
 
 def distribution_of(x: Floats, w: Floats, limit: int | None = 128) -> Distribution:
-    """Of the observed values of x (n,) with weights w: its distinct values or, if more, the means of `limit` parts.
+    """Return the distribution of the observed values of x (n,): distinct values, or the means of `limit` parts if more.
 
-    Where there is one value, or none at all, a missing value is nothing like it: the weight is 0.
+    If cells hold one value or are missing, a missing value is unlike the value: the weight is 0.
     """
     observed = ~np.isnan(x)
     if not observed.any():
@@ -39,14 +39,14 @@ def distribution_of(x: Floats, w: Floats, limit: int | None = 128) -> Distributi
 
 
 def marginal_of(x: Floats, w: Floats) -> Distribution:
-    """The distinct values of x (n,) and their share of the weight; a missing value is the last of them."""
+    """Return the distinct values of x (n,) and their shares of the weight; NaN, if any, is the last."""
     points, inverse = np.unique(x, return_inverse=True)
     weights = np.bincount(inverse, weights=w)
     return Distribution(points, weights / weights.sum())
 
 
 def thinned(marginal: Distribution, limit: int | None) -> Distribution:
-    """The same distribution by at most `limit` points besides the missing value; None: as it is."""
+    """Reduce a distribution to at most `limit` points besides NaN; None keeps all points."""
     points, weights = marginal
     observed = ~np.isnan(points)
     if limit is None or observed.sum() <= limit:

@@ -1,4 +1,4 @@
-"""Learned kernels: what they are learned from, and what a set of kernel parameters offers to the search."""
+"""Learned kernels: the problem that they are learned from, and the protocol of their parameters."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from salsa.kernels.marginals import Distribution
 
 
 class Structure(NamedTuple):
-    """The interaction orders that a kernel has: lowest..highest."""
+    """The interaction orders of a kernel: lowest..highest."""
 
     lowest: int
     highest: int
 
 
 class Problem(NamedTuple):
-    """The rows that a kernel is learned from, and what is fixed about the kernel."""
+    """The rows that a kernel is learned from, and the parts of the kernel that are fixed."""
 
     X: Floats  # (n, D)
     Y: Floats  # (n, q)
     weight: Floats | None  # (n,)
     base: tuple[str, ...]
-    distributions: tuple[Distribution, ...] | None = None  # of the features' values, for missing ones
-    bandwidth: Floats | None = None  # (D,) where bandwidths are given and not learned
+    distributions: tuple[Distribution, ...] | None = None  # one per feature, for missing values
+    bandwidth: Floats | None = None  # (D,) if bandwidths are given and not learned
     threads: int | None = 1
-    total: float | None = None  # weight of all rows, where these are a sample of a table
+    total: float | None = None  # weight of all rows, if these are a sample of a table
 
     def rows(self, index: Places | NDArray[np.bool_]) -> Problem:
         """Return some of the rows, with outputs divided by their own size: learning does not depend on units."""
@@ -44,7 +44,7 @@ class Problem(NamedTuple):
 
 
 class LearnedKernel(NamedTuple):
-    """A kernel, the noise that goes with it, and how probable the data make them."""
+    """A learned kernel, its noise variance, and their log posterior."""
 
     kernel: AdditiveKernel
     noise: float  # s2 in units of the target's variance: the alpha that goes with the kernel
@@ -54,7 +54,7 @@ class LearnedKernel(NamedTuple):
 
 
 class Parameters(Protocol):
-    """Logarithms theta of a kernel's parameters, the noise last: where they start, their prior and their kernel."""
+    """Logarithms theta of a kernel's parameters, the noise last, with their start, bounds, prior and gradient."""
 
     def start(self, noise: float = ...) -> Floats:
         """Return theta of equal relevances, with this noise variance."""

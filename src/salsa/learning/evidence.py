@@ -5,8 +5,8 @@ With C = K + s2 W^-1 and an unpenalised offset, the standardised target y has
     -log p = 1/2 y'My + 1/2 log det C + 1/2 log(1'C^-1 1) + (sum of weights - n)/2 log s2,
     M = C^-1 - C^-1 1 1'C^-1 / (1'C^-1 1),
 
-the last term being what integer weights add when they stand for repeated rows. The derivative by K is
-1/2 (M - My y'M); the leave-one-out residuals are (My)_i / M_ii.
+where the last term makes integer weights equal to repeated rows. The derivative by K is 1/2 (M - My y'M); the
+leave-one-out residuals are (My)_i / M_ii.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from salsa._utils.arrays import Floats
 from salsa._utils.weighted import target_variance, weights_or_ones
 
-JITTER = 1e-10  # of the kernel's diagonal, so that no step of the search meets a matrix that cannot be factorised
+JITTER = 1e-10  # relative to the kernel's diagonal, so that every matrix of the search can be factorised
 _EPS = float(np.finfo(np.float64).eps)
 
 
 class Factorised(NamedTuple):
-    """L with L L' = C, c = M y (n, q), and C^-1 1 / sqrt(1'C^-1 1) (n,)."""
+    """The factor L of C = L L', c = M y (n, q), and ones = C^-1 1 / sqrt(1'C^-1 1) (n,)."""
 
     L: Floats
     c: Floats
@@ -45,7 +45,7 @@ class Evidence:
     def factorise(self, K: Floats, noise: float) -> Factorised:
         """Factorise C; K is overwritten."""
         n = len(K)
-        A = K.T  # the same matrix in the order of LAPACK
+        A = K.T  # K is symmetric: its transpose is K in Fortran order
         A.flat[:: n + 1] += noise / self.weight + JITTER * A[0, 0]
         L, _ = dpotrf(A, lower=1, overwrite_a=1)
         Z, _ = dpotrs(L, np.column_stack([self.Y, np.ones(n)]), lower=1)
@@ -60,12 +60,12 @@ class Evidence:
         return float(0.5 * np.sum(self.Y * c) + q * (determinants + 0.5 * self.repeats * np.log(noise)))
 
     def slope(self, found: Factorised) -> tuple[Floats, float]:
-        """Return dL/dK, all of it in one triangle, and dL/ds2. L is overwritten."""
+        """Return the derivatives of -log p by K, all in one triangle, and by s2. The factor is overwritten."""
         L, c, ones, noise = found
         q = self.Y.shape[1]
         inverse, _ = dpotri(L, lower=1, overwrite_c=1)
         M = dsyrk(-1.0, np.column_stack([np.sqrt(q) * ones, c]), beta=float(q), c=inverse, lower=1, overwrite_c=1)
-        M.flat[:: len(M) + 1] *= 0.5  # an element off the diagonal stands for both, hence without the half
+        M.flat[:: len(M) + 1] *= 0.5  # off the diagonal an element stands for two: only the diagonal is halved
         return M.T, float(np.sum(M.diagonal() / self.weight) + 0.5 * q * self.repeats / noise)
 
     def leave_one_out(self, K: Floats, noise: float) -> Floats:
@@ -74,4 +74,4 @@ class Evidence:
         inverse, _ = dpotri(L, lower=1, overwrite_c=1)
         diagonal = inverse.diagonal()
         residual: Floats = c / np.maximum(diagonal - ones**2, _EPS * diagonal)[:, None]
-        return residual  # a row can outweigh all others to rounding, hence the maximum
+        return residual  # the maximum is for a row that outweighs all others up to rounding

@@ -15,23 +15,23 @@ from salsa.learning.evidence import Evidence
 from salsa.learning.parameters import AdditiveParameters
 from salsa.losses import Loss
 
-FEW = 16  # features up to which removing each is tried
+FEW = 16  # with at most so many features, the removal of each is tried
 PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
-SNAP = 0.01  # learned logarithms are rounded to this, so that rounding errors lead to the same kernel
+SNAP = 0.01  # learned logarithms are rounded to multiples of this: rounding errors do not change the kernel
 
 
 def learn_kernel(
     problem: Problem, structure: Structure, *, start: Floats | None = None, iterations: int = 30
 ) -> LearnedKernel:
-    """Return the most probable kernel of these orders, from `start` (any kernel's theta) or equal relevances."""
+    """Return the most probable kernel of these orders, searched from `start` (any theta) or equal relevances."""
     posterior = Posterior(problem, structure)
     theta = posterior.parameters.start() if start is None else posterior.parameters.adapt(start)
-    with one_blas_thread():  # matrices are small, and a second pool of threads only gets in the way
+    with one_blas_thread():  # matrices are small: a second pool of threads would only compete
         return posterior.result(posterior.minimise(theta, iterations))
 
 
 def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
-    """Remove the features that do not pay, learn on without them, and again."""
+    """Remove features that cost at most `allowance` of log likelihood, learn again, and repeat while features go."""
     posterior, theta = Posterior(problem, learned.structure), learned.theta
     with one_blas_thread():
         for _ in range(PRUNING_ROUNDS):

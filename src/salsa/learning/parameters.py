@@ -2,7 +2,7 @@
 
     a_j = exp(u_j),   h_j = sd_j exp(v + v_j),   w_m = exp(t_m),   s2 = exp(z),   theta = (u (D), v, v_j (D), t, z)
 
-Bandwidths start as one shared multiple of sd_j and move apart only as far as the data insist.
+Bandwidths start as one shared multiple of sd_j; the prior on v_j keeps them close together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from salsa.kernels.bandwidths import observed_spread
 from salsa.learning import LearnedKernel, Problem, Structure
 
 RELEVANCE_SD, BANDWIDTH_SD, WEIGHT_SD = 1.0, 0.5, 3.0  # prior standard deviations of u_j, v_j, t_m
-START_BANDWIDTH = 10.0  # times n^(-1/5)
+START_BANDWIDTH = 10.0  # times sd_j n^(-1/5)
 START_NOISE = 0.1
 NOISE_RANGE = (1e-8, 4.0)
 ABSENT = -16.0  # u_j at which a feature counts as removed
@@ -33,7 +33,7 @@ class AdditiveParameters:
         self.problem, self.structure, self.total = problem, structure, w.sum()
         count, norm, self.constant = observed_spread(problem.X, w)
         self.sd = norm / np.sqrt(count)
-        self.product = structure.lowest == structure.highest >= self.D - int(self.constant.sum())  # of all that vary
+        self.product = structure.lowest == structure.highest >= self.D - int(self.constant.sum())  # all that vary
         orders = np.arange(structure.lowest, structure.highest + 1)
         self.t = np.array([-lgamma(m + 1) for m in orders]) if len(orders) > 1 else np.zeros(1)
 
@@ -44,7 +44,7 @@ class AdditiveParameters:
         return np.concatenate([u, [v], np.zeros(self.D), self.t, [np.log(noise)]])
 
     def adapt(self, theta: Floats) -> Floats:
-        """Return relevances, bandwidths and noise of another structure; its order weights where it has as many."""
+        """Return the theta of another structure for this one; order weights are kept if there are as many."""
         t = theta[2 * self.D + 1 : -1]
         u = np.where(self.constant, ABSENT, theta[: self.D])
         return np.concatenate([u, theta[self.D : 2 * self.D + 1], t if len(t) == len(self.t) else self.t, theta[-1:]])
@@ -106,7 +106,7 @@ class AdditiveParameters:
         return theta
 
     def _order_weights(self, weights: Floats, present: int) -> Floats:
-        """Return w_0..w_d. A product of p features gets w C(D, p), which cancels the normaliser."""
+        """Return the order weights w_0..w_d. A product of p features gets w C(D, p), which cancels the normaliser."""
         if self.product:
             return np.append(np.zeros(max(present, 1)), weights * comb(self.D, max(present, 1)))
         return np.append(np.zeros(self.structure.lowest), weights)
@@ -120,7 +120,7 @@ def either_half(pair: tuple[LearnedKernel, LearnedKernel]) -> LearnedKernel:
     lacks[:D] = first[:D] <= ABSENT
     lacks[D + 1 : 2 * D + 1] = lacks[:D]
     second = second.copy()
-    second[D + 1 : 2 * D + 1] = np.clip(second[D + 1 : 2 * D + 1] + second[D] - first[D], -3.0, 3.0)  # h_j as it was
+    second[D + 1 : 2 * D + 1] = np.clip(second[D + 1 : 2 * D + 1] + second[D] - first[D], -3.0, 3.0)  # keeps h_j
     return pair[0]._replace(theta=np.where(lacks, second, first))
 
 

@@ -1,1 +1,1 @@
-"""Model files: the archive and what it holds of a model."""
+"""Model files: the archive format, and models as its header and arrays."""

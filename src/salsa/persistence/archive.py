@@ -1,7 +1,7 @@
-"""Model files: a zip of one JSON header and plain arrays. Written whole or not at all; reading executes nothing.
+"""Model files: zips of a JSON header and plain arrays, written whole or not at all. Reading executes nothing.
 
-The zip's comment is the digest of the header, which holds those of the arrays. What a file can make its reader take is
-bounded before it is taken; docs/files.md has the format and the limits.
+The zip's comment is the digest of the header, which holds the digests of the arrays. Memory is bounded before it is
+allocated; docs/files.md has the format and the limits.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], array
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Arrays]:
-    """Header and arrays of a model file; ValueError where it is damaged, foreign, oversized or from a newer version."""
+    """Return header and arrays of a model file; raise ValueError if it is damaged, foreign, oversized or too new."""
     with naming(path), open(path, "rb") as file, zipfile.ZipFile(file) as archive:
         return _contents(archive, file)
 
 
 @contextmanager
 def naming(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Whatever is wrong with the contents of a model file becomes a ValueError that names it and says what to do."""
+    """Turn any error in the contents of a model file into a ValueError that names the file and says what to do."""
     try:
         yield
     except RefusedError as error:
@@ -77,7 +77,7 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def entry(state: Any, name: str, kind: Any) -> Any:
-    """state[name], if of this kind: a set of types, [kind] for a list of any length, or a tuple of kinds for a row."""
+    """Return state[name] if it is of this kind: a set of types, [kind] for a list, or a tuple of kinds for a row."""
     value = state.get(name) if isinstance(state, dict) else None
     if not _is_of(kind, value):
         raise ValueError(f"its header lacks or misstates {name!r}")
@@ -86,7 +86,7 @@ def entry(state: Any, name: str, kind: Any) -> Any:
 
 def _is_of(kind: Any, value: Any) -> bool:
     if isinstance(kind, set):
-        return type(value) in kind  # True is no number here
+        return type(value) in kind  # so that True is no number
     if not isinstance(value, list):
         return False
     kinds = kind * len(value) if isinstance(kind, list) else kind
@@ -94,7 +94,7 @@ def _is_of(kind: Any, value: Any) -> bool:
 
 
 def _write_zip(file: IO[bytes], members: Mapping[str, bytes]) -> None:
-    """Compressed, but for the header, unless that would be so much that reading refused it. Without dates."""
+    """Write a zip without dates; all but the header is compressed, unless reading would refuse such compression."""
     for method in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
         file.seek(0)
         file.truncate()
@@ -122,7 +122,7 @@ def _contents(archive: zipfile.ZipFile, file: IO[bytes]) -> tuple[dict[str, Any]
 
 
 def _check_members(archive: zipfile.ZipFile, size: int) -> None:
-    """Before anything is unpacked: names, kinds and places of the members, and how much they would be."""
+    """Check names, kinds, places and unpacked sizes of the members, before anything is unpacked."""
     infos = archive.infolist()
     if not 0 < len(infos) <= MEMBERS or len({info.orig_filename for info in infos}) < len(infos):
         raise ValueError(f"it has no members, more than {MEMBERS}, or two of one name")
@@ -143,7 +143,7 @@ def _check_members(archive: zipfile.ZipFile, size: int) -> None:
 
 
 def _unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
-    """A member, and no more of it than the directory says."""
+    """Return a member, at most as many bytes of it as the directory says."""
     with archive.open(info) as member:
         return member.read(info.file_size)
 
@@ -159,7 +159,7 @@ def _header(text: bytes) -> dict[str, Any]:
 
 
 def _number(text: str) -> float:
-    """A number that float64 can hold; JSON in Python also knows NaN, infinity and integers of any size."""
+    """Parse a number; refuse NaN, infinity and integers beyond float64, which Python's JSON accepts."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"its header has the number {text[:20]}")
@@ -177,7 +177,7 @@ def _to_bytes(array: NDArray[np.float64]) -> bytes:
 
 
 def _from_bytes(name: str, blob: bytes, digest: Any) -> NDArray[np.float64]:
-    """The array of a .npy file, whose own header is not evaluated: it reads as `_to_bytes` writes it, or is refused."""
+    """Return the array of a .npy file, whose header must read as `_to_bytes` writes it: it is not evaluated."""
     if _digest(blob) != digest:
         raise ValueError(f"its array {name!r} does not match its checksum")
     if not (found := _NPY.match(blob)) or found.end() != 10 + int.from_bytes(found[1], "little"):

@@ -1,7 +1,7 @@
-"""A fitted model as the header and the arrays of a model file, and back: all of the format, on one page to audit.
+"""A fitted model as the header and the arrays of a model file, and back: the whole format in one file, for audits.
 
-Every part has a ``..._state``, which gives plain names, lists and numbers for JSON, or arrays of one or two dimensions,
-and a function that reads it back and refuses parts that do not fit together.
+Every part has a ``..._state`` that returns plain names, lists and numbers for JSON, or arrays of one or two dimensions,
+and a function that reads it back and refuses parts that do not match.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
 
 
 def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
-    """Read a model of this class; ValueError names the file and says what is wrong with it."""
+    """Read a model of this class; raise ValueError with the name of the file and what is wrong with it."""
     header, arrays = read_archive(path)
     with naming(path):
         parameters = entry(header, "parameters", {dict})
@@ -175,7 +175,7 @@ def expansion_from(header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion
     kernel = AdditiveKernel(bandwidth, relevance, weights, base, _distributions("distribution", arrays))
     observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
     with np.errstate(over="ignore", invalid="ignore"):
-        largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # no |f(x)| is beyond
+        largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # bounds |f(x)|
     if not np.isfinite(observed).all() or not np.isfinite(largest).all():
         raise ValueError("its arrays are not all finite, or give predictions that are not")
     marginals = _distributions("marginal", arrays, may_miss=True)

@@ -22,14 +22,14 @@ from salsa.solvers.factor import Factor, exact_factor
 from salsa.solvers.ridge import degrees_of_freedom, held_out, held_out_error
 
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
-WORTHWHILE = 0.1  # standard errors that count as an improvement: small steps within the noise should end the search
+WORTHWHILE = 0.1  # an improvement counts from so many standard errors on: steps within the noise end the search
 
 KernelOf = Callable[[int], AdditiveKernel]  # order -> kernel
-OrderRule = Callable[[Callable[[int], tuple[float, float]]], None]  # asks for the errors of the orders it wants tried
+OrderRule = Callable[[Callable[[int], tuple[float, float]]], None]  # asks for the error of each order to try
 
 
 def rule_of(order: OrderChoice, D: int) -> OrderRule:
-    """Return how the orders 1..D are tried."""
+    """Return the rule that decides which of the orders 1..D are tried."""
     if order.candidates:
         return given(order.candidates)
     highest = largest_order(D)
@@ -89,7 +89,7 @@ def search_order(
     sample_weight: Floats | None = None,
     progress: Progress | None = None,
 ) -> OrderSearch:
-    """Cross-validate the orders that `rule` asks for; of equally good ones the smallest wins.
+    """Cross-validate the orders that `rule` asks for; of equally good orders the smallest wins.
 
     factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal.
     """

@@ -23,7 +23,7 @@ from salsa.solvers.alpha import mean_diagonal
 
 LEARNING_MINIMUM = 80  # rows below which relevances are not learned
 LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
-DIAGONAL_LIMITS = (1e-100, 1e100)  # of the kernel: beyond these, coefficients may leave the range of float64
+DIAGONAL_LIMITS = (1e-100, 1e100)  # beyond these diagonals of a kernel, coefficients may leave the range of float64
 
 
 class Plan(NamedTuple):
@@ -36,7 +36,7 @@ class Plan(NamedTuple):
 
 
 def make_plan(options: Options, problem: Problem, splits: Splits, loss: Loss, progress: Progress) -> Plan:
-    """Return the kernels to be tried: those of equal or given relevances, or a learned one that proved better."""
+    """Return the kernels to try: one per order, with equal or given relevances, or the learned winner of the race."""
     n, D = problem.X.shape
     rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
     if not options.kernel.learned:
@@ -84,7 +84,7 @@ def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Add
 
 
 def _structures(options: Options, D: int, varying: int) -> list[Structure]:
-    """Return the orders of the learned kernels: given ones, or those of the race; no more than features vary."""
+    """Return the orders of the learned kernels, given ones or the race's; at most the number of features that vary."""
     if not options.order.candidates:
         return [s for s in race_structures(varying, options.kernel.up_to) if s.highest <= largest_order(D)]
     orders = [min(d, varying) for d in options.order.candidates]
@@ -92,7 +92,7 @@ def _structures(options: Options, D: int, varying: int) -> list[Structure]:
 
 
 def _kernel_family(options: Options, problem: Problem) -> KernelOf:
-    """Return order -> kernel, of given or equal relevances."""
+    """Return the function order -> kernel, with given or equal relevances."""
     choice, D = options.kernel, problem.X.shape[1]
     bandwidth, relevance = choice.bandwidth, np.ones(D) if choice.relevance is None else choice.relevance
     if bandwidth is None:

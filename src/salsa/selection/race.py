@@ -32,16 +32,16 @@ RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 LEARNING_ROWS = 2000  # rows that the winner is learned from
 FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
 USUAL_BASE = "matern52"
-SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # tried by the winner
-#: Log likelihood that a feature may cost to be removed: nothing; its two parameters (AIC); log n for n = 400 (BIC)
+SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # base kernels that the best structure tries next
+#: Log likelihood that removing a feature may cost: 0, its two parameters (AIC), or log n for n = 400 (BIC)
 ALLOWANCES = (0.0, 2.0, 6.0)
-AFFORDABLE = 0.025  # share of the error, and of what is explained, that pruning may cost
-NEGLIGIBLE = 1e-4  # share of the prior variance below which an order at the end is cut off
-Pair = tuple[LearnedKernel, LearnedKernel]  # learned on either half
+AFFORDABLE = 0.025  # share of the error, and of the explained variance, that pruning may cost
+NEGLIGIBLE = 1e-4  # highest orders with less than this share of the prior variance are removed
+Pair = tuple[LearnedKernel, LearnedKernel]  # one kernel learned on each half
 
 
 class Race(NamedTuple):
-    """Who ran, the winning structure as learned on one half (None: equal relevances win), and how it is pruned."""
+    """The contenders, the winner as learned on half the rows (None: equal relevances), and its pruning allowance."""
 
     contenders: tuple[Contender, ...]
     winner: LearnedKernel | None
@@ -50,7 +50,7 @@ class Race(NamedTuple):
 
 class _Entry(NamedTuple):
     contender: Contender
-    losses: Floats  # (n,) of rows that it did not learn from
+    losses: Floats  # (n,) held-out losses
     pair: Pair
     allowance: float | None = None
 
@@ -60,7 +60,7 @@ class _Entry(NamedTuple):
 
 
 def race_structures(D: int, up_to: bool) -> list[Structure]:
-    """Return orders 1..2 (where the others start), 1, 1..3, 1..12, and all features at once (if not too many)."""
+    """Return orders 1..2 (the start of the others), 1, 1..3, 1..12, and the product of all features if not too many."""
     pairs = [(1, 2), (1, 1), (1, 3), (1, 12), (D, D)] if up_to else [(d, d) for d in (2, 1, 3, 4, D)]
     structures = dict.fromkeys(Structure(min(low, D), min(high, D)) for low, high in pairs)
     return [structure for structure in structures if structure.highest <= largest_order(D)]
@@ -78,8 +78,8 @@ def race(
 ) -> Race:
     """Let the structures compete with the equal-relevance kernel; the least held-out loss wins.
 
-    The best structure then tries other base kernels, from where it stands: along each of the given sequences for as
-    long as that pays; and then to lose features, harder and harder.
+    The best structure then tries the other base kernels, along each of the given sequences until the error rises.
+    Finally features are removed, with larger and larger allowances.
     """
     half = splits.halves(sample)
     contenders: list[Contender] = []
@@ -101,7 +101,7 @@ def race(
         problem = sample._replace(base=entry.pair[0].kernel.bases)
         first, second = (prune_kernel(problem.rows(half == h), entry.pair[h], allowance) for h in (0, 1))
         if all(np.array_equal(new.theta, old.theta) for new, old in zip((first, second), entry.pair, strict=True)):
-            return entry._replace(allowance=allowance)  # nothing more goes, even at this price
+            return entry._replace(allowance=allowance)  # no further feature can be removed at this allowance
         losses = _losses_on_other_half(sample, half, (first, second), loss)
         return _Entry(judge("pruned", first.kernel, losses, begin), losses, (first, second), allowance)
 
@@ -124,7 +124,7 @@ def race(
 def _walk(
     enter: Callable[[Problem, Structure, Pair], _Entry], sample: Problem, entry: _Entry, bases: Sequence[str]
 ) -> _Entry:
-    """The entry with the base kernel that is best along a sequence, which ends where the error rises."""
+    """Return the best entry along a sequence of base kernels, which ends where the error rises."""
     for base in bases:
         other = enter(sample.with_base(base), entry.pair[0].structure, entry.pair)
         if other.error >= entry.error:
@@ -134,17 +134,17 @@ def _walk(
 
 
 def _pruned(entry: _Entry, prunings: Sequence[_Entry], weight: Floats | None) -> _Entry:
-    """The entry, or a pruning that is better or costs next to nothing; of several the most pruned that is as good.
+    """Return the entry, or a pruning that is better or hardly worse; of equally good prunings, the strongest.
 
     Pruning is one more choice made from the data: where the signal is weak it would keep one feature of many that
-    matter a little. So it has to be better by a standard error or, with a standard error to spare, not worse by more
-    than a small share of the error and of what is explained.
+    matter a little. So the increase of the loss plus its standard error must be at most AFFORDABLE of the error and of
+    the explained variance.
     """
     w = weights_or_ones(weight, len(entry.losses))
     affordable = AFFORDABLE * min(entry.error, 1 - entry.error)
 
     def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
-        """Mean of the paired differences, and its standard error."""
+        """Return the mean of the paired differences, and its standard error."""
         return mean_and_standard_error(new.losses - old.losses, w)
 
     worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= max(affordable, 0.0)]
@@ -154,7 +154,7 @@ def _pruned(entry: _Entry, prunings: Sequence[_Entry], weight: Floats | None) ->
 
 
 def finish(problem: Problem, winner: LearnedKernel, allowance: float | None, splits: Splits) -> LearnedKernel:
-    """Learn the winner again on all rows, or on as many as pay, and cut off orders with hardly any variance."""
+    """Learn the winner again on up to LEARNING_ROWS rows, prune it, and remove high orders of negligible variance."""
     sample = problem.rows(splits.sample(problem, LEARNING_ROWS))._replace(base=winner.kernel.bases)
     learned = learn_kernel(sample, winner.structure, start=winner.theta, iterations=LAST)
     if allowance is not None:
@@ -163,10 +163,10 @@ def finish(problem: Problem, winner: LearnedKernel, allowance: float | None, spl
 
 
 def _learn_halves(sample: Problem, half: Places, structure: Structure, start: Pair | None) -> Pair:
-    """The structure learned on either half.
+    """Return the structure as learned on each half.
 
-    It starts from other kernels of the same halves, unless one is a product of many features and the other is not:
-    relevances mean something else there.
+    Learning starts from other kernels of the same halves, unless only one of the two structures is a product of
+    several features: relevances have another meaning there.
     """
     usable = start is not None and (structure.lowest > 1) == (start[0].structure.lowest > 1)
     thetas = [kernel.theta for kernel in start] if start is not None and usable else [None, None]
@@ -196,7 +196,7 @@ def _tell(progress: Progress, tried: Contender) -> None:
 
 
 def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:
-    """The kernel without its highest orders as far as they hold next to nothing of the variance."""
+    """Return the kernel without highest orders of a negligible share of the prior variance."""
     e = elementary_symmetric(kernel.relevance, kernel.order)
     share = kernel.order_weights * e * kernel.normaliser
     order = int(np.flatnonzero(share >= NEGLIGIBLE * share.sum())[-1])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class OrderResult(NamedTuple):
-    """One order that was tried: its errors along alpha, and the degrees of freedom and seconds of the best."""
+    """One order that was tried: errors along alpha, degrees of freedom at the best alpha, and the seconds it took."""
 
     order: int
     path: AlphaPath
@@ -27,9 +27,9 @@ class Contender(NamedTuple):
 
     origin: str  # "learned", "pruned" or "equal"
     base: str
-    is_product: bool  # of features: it has no order below its own
+    is_product: bool  # a product of features, without lower orders
     order: int
-    features: int  # of positive relevance
+    features: int  # number of features with positive relevance
     error: float
     standard_error: float
     seconds: float
@@ -37,7 +37,7 @@ class Contender(NamedTuple):
 
     @property
     def kernel(self) -> str:
-        """The kernel in words."""
+        """The kernel in words: origin, base kernel and whether it is a product."""
         return f"{self.origin} {self.base}{' product' if self.is_product else ''}"
 
 
@@ -46,10 +46,10 @@ class OrderSearch:
     """A search and its result. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
 
     results: tuple[OrderResult, ...]  # in the order in which they were tried
-    order: int  #: the chosen one
-    alpha: float  #: the chosen one
-    notes: tuple[str, ...] = field(default=())  #: what was unusual
-    contenders: tuple[Contender, ...] = field(default=())  # empty where nothing was learned
+    order: int  #: the chosen order
+    alpha: float  #: the chosen penalty
+    notes: tuple[str, ...] = field(default=())  #: remarks on anything unusual
+    contenders: tuple[Contender, ...] = field(default=())  # empty if nothing was learned
 
     def __repr__(self) -> str:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
@@ -61,7 +61,7 @@ class OrderSearch:
 
     @property
     def winner(self) -> Contender | None:
-        """The kernel that won the race; None where nothing was learned."""
+        """The kernel that won the race; None if nothing was learned."""
         return next((contender for contender in self.contenders if contender.won), None)
 
     @property

@@ -1,6 +1,6 @@
-"""Solvers of ridge regression with a kernel; every one returns a ``KernelExpansion``.
+"""Solvers of ridge regression with a kernel; every solver returns a ``KernelExpansion``.
 
-A solver is a module with an object ``SOLVER``, and a row in the table below: it is imported when it is asked for.
+A solver is a module with an object ``SOLVER``, and a row in the table below; modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ SOLVERS = {
 
 
 class RidgeTask(NamedTuple):
-    """A ridge fit with a kernel that was chosen; targets count in units of `unit`, about `level`."""
+    """A ridge fit with a chosen kernel; solvers work with targets divided by `unit`, minus `level`."""
 
-    rows: Rows  # all, wherever they are
-    sample: Observations  # some or all of them, targets in these units
+    rows: Rows  # all rows, in memory, in a file or on a cluster
+    sample: Observations  # some or all rows, with targets divided by `unit`
     kernel: AdditiveKernel
-    alpha: float  # found on a part of the sample, or on all rows
-    alphas: tuple[float, ...] | None  # the user's candidates; None: to be searched
+    alpha: float  # chosen on a part of the sample, or on all rows
+    alphas: tuple[float, ...] | None  # the user's candidates; None: alpha is searched
     rank: int  # the most anchors, random features or rows of a part
     unit: Floats  # (q,)
-    level: Floats  # (q,), in these units
+    level: Floats  # (q,), after division by `unit`
     random_state: RandomState
     threads: int | None
     loss: Loss
@@ -48,19 +48,19 @@ class RidgeTask(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """The fitted function and what the solver knows of it, in the units of the target."""
+    """The fitted function, its uncertainty and the choice of alpha, in the units of the target."""
 
     expansion: KernelExpansion
     uncertainty: Uncertainty | Unavailable
-    path: AlphaPath | None = None  # None: alpha is that of the task
+    path: AlphaPath | None = None  # None: the task's alpha was used
     degrees_of_freedom: float = 0.0  # at the alpha of the path
     notes: tuple[str, ...] = ()
 
 
 class Solver(NamedTuple):
-    """One way to solve a task."""
+    """A way to solve a task, and its need of rows and memory."""
 
-    needs_all_rows: bool  # in the memory of this process
+    needs_all_rows: bool  # whether all rows must be in the memory of this process
     bytes: Callable[[int, int, int, int, int], int]  # n, D, rank, folds, threads -> peak memory, without the table
     solve: Callable[[RidgeTask], Solution]
 

@@ -63,10 +63,10 @@ def choose_alpha(error_of: ErrorOf, scale: float, alphas: Sequence[float] | None
 
 
 def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
-    """Return the alpha of least error, to an eighth of a decade; of equally good ones the largest.
+    """Return the alpha of least error, to an eighth of a decade; of equally good values the largest.
 
-    1. A log grid relative to `scale`, the mean diagonal of K. 2. Widened while the best lies at its edge.
-    3. Refined by halving the step around the best.
+    1. Try a log grid relative to `scale`, the mean diagonal of K. 2. Widen the grid while the best lies at its edge.
+    3. Refine it by halving the step around the best.
     """
     tried: dict[float, tuple[float, float]] = {}  # log10(alpha / scale) -> error and standard error
 
@@ -95,7 +95,7 @@ def indifference_limit(errors: Iterable[tuple[float, float]]) -> float:
 
 
 def penalty(kernel: Kernel, X: Floats, alpha: float) -> float:
-    """Return what is added to the diagonal for this alpha: at least as much as rounding asks for."""
+    """Return the penalty that is added to the diagonal: alpha, but at least ALPHA_FLOOR of the mean diagonal."""
     return max(alpha, ALPHA_FLOOR * mean_diagonal(kernel, X))
 
 
@@ -105,7 +105,7 @@ def mean_diagonal(kernel: Kernel, X: Floats) -> float:
 
 
 def _best(tried: dict[float, tuple[float, float]]) -> float:
-    """Return the largest of the equally good."""
+    """Return the largest of the equally good values."""
     limit = indifference_limit(tried.values())
     return max(t for t, (error, _) in tried.items() if error <= limit)
 

@@ -14,25 +14,25 @@ from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 
 BLOCK = 64  # pivots drawn at a time
-ROUNDING = 1e-13  # share of the diagonal below which nothing is left of it
+ROUNDING = 1e-13  # residuals below this share of the diagonal count as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Anchors:
-    """Points Z and the features that they give: phi(x)'phi(z) = k(x, z) wherever x or z is one of them."""
+    """Anchors Z and their features phi: phi(x)'phi(z) = k(x, z) wherever x or z is an anchor."""
 
     kernel: AdditiveKernel
     points: Floats  # (r, D)
     L: Floats  # (r, r), lower triangular
-    left: float  # share of the trace of k that they leave, over the rows they were chosen from
+    left: float  # unexplained share of the kernel's trace over the rows they were chosen from
 
     def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
-        """phi (m, r), in the order of LAPACK."""
+        """Return the features phi (m, r) of the rows of X (m, D)."""
         k = self.kernel(X, self.points, n_threads=n_threads)
         return solve_triangular(self.L, k.T, lower=True, overwrite_b=True, check_finite=False).T
 
     def expansion(self, theta: Floats, offset: Floats) -> KernelExpansion:
-        """The function offset + phi(x)'theta: its coefficients are L^-T theta."""
+        """Return the function offset + phi(x)'theta, whose coefficients are L^-T theta."""
         coef = solve_triangular(self.L, theta, lower=True, trans=1, check_finite=False)
         return KernelExpansion(self.kernel, self.points, coef, offset)
 
@@ -46,7 +46,7 @@ def choose_anchors(
     *,
     n_threads: int | None = None,
 ) -> Anchors:
-    """At most `rank` of the rows of X, fewer where what is left of the trace falls below `tolerance` of it."""
+    """Choose rows of X as anchors until the unexplained share of the trace is below `tolerance`, at most `rank`."""
     n = len(X)
     F, diagonal = np.empty((n, min(rank, n)), order="F"), kernel.diagonal(X)
     left, total, pivots = diagonal.copy(), diagonal.sum(), np.empty(0, dtype=np.intp)
@@ -60,12 +60,12 @@ def choose_anchors(
         left -= np.sum(F[:, k : k + len(new)] ** 2, axis=1)
         left[left < ROUNDING * diagonal] = 0.0
         pivots = np.append(pivots, new)
-    pivots = pivots if len(pivots) else np.zeros(1, dtype=np.intp)  # of a kernel that vanishes
+    pivots = pivots if len(pivots) else np.zeros(1, dtype=np.intp)  # any row does for a kernel of zeros
     return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
 
 
 def _accepted(drawn: Places, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
-    """Those of the drawn rows that would also have been drawn one after the other: never none."""
+    """Return the drawn rows that would also have been drawn one after the other, but at least one row."""
     S = kernel(X[drawn]) - F[drawn] @ F[drawn].T
     threshold = random_state.random_sample(len(drawn)) * S.diagonal()
     accepted = []

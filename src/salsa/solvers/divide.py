@@ -28,15 +28,15 @@ from salsa.solvers.lowrank import marginals
 from salsa.solvers.ridge import coefficients, degrees_of_freedom, solve_once
 from salsa.uncertainty import Unavailable
 
-HELD_OUT_ROWS = 2000  # at most so many, and a fifth, to choose alpha by
+HELD_OUT_ROWS = 2000  # alpha is chosen on at most so many rows, and at most a fifth of all rows
 NO_UNCERTAINTY = "solver='divide' has no intervals or standard deviations: use solver='lowrank'"
 
-#: A map, in the order of the parts: the builtin, a pool's, joblib's, or that of a Dask client with its results gathered
+#: A map that keeps the order of the parts: the builtin, or a map of a pool, of joblib, or of a Dask client with gather
 Run = Callable[[Callable[[Observations], Any], Iterable[Observations]], Iterable[Any]]
 
 
 def solve_in_parts(task: RidgeTask) -> Solution:
-    """Choose alpha by the error on some rows that all parts leave out at first; then fit parts of all rows."""
+    """Choose alpha by the error on rows that all parts leave out at first; then fit parts of all rows."""
     rows, n, kernel = task.rows.take(np.arange(len(task.rows))), len(task.rows), task.kernel
     rows = rows._replace(Y=rows.Y / task.unit - task.level)
     run = partial(mapped, threads=thread_count(task.threads, n, task.rank, kernel.n_features))
@@ -61,7 +61,7 @@ def solve_in_parts(task: RidgeTask) -> Solution:
 def solve_divided(
     kernel: AdditiveKernel, parts: Sequence[Observations], alpha: float, run: Run = map
 ) -> KernelExpansion:
-    """Return the mean of the fits to the parts, each counting by its weight."""
+    """Return the mean of the fits to the parts, weighted by the sums of their weights."""
     shares = _shares(parts)
     solved = list(run(partial(_solution, kernel, alpha / _weight(parts)), parts))
     coef = np.concatenate([share * coef for share, (coef, _) in zip(shares, solved, strict=True)])

@@ -12,7 +12,7 @@ from salsa.uncertainty.jackknife import ExactUncertainty
 
 
 def solve_exact(task: RidgeTask) -> Solution:
-    """Solve for the coefficients of all rows; no eigenvectors need be kept."""
+    """Solve for the coefficients of all rows, at the alpha of the task."""
     kernel, (X, Y, _), weight = task.kernel, task.sample, task.sample.given_weight
     added = penalty(kernel, X, task.alpha)
     coef, offset, note = solve_once(kernel(X, n_threads=task.threads), Y, added, weight)

@@ -1,4 +1,4 @@
-"""Factors of a kernel matrix: what depends on neither the target nor alpha, computed once and asked many times."""
+"""Factors of a kernel matrix, which depend on neither the target nor alpha: computed once, used many times."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ class Factor:
 
     @property
     def intercept_direction(self) -> Floats | None:
-        """u (n,) = W^1/2 1 / |W^1/2 1|, or None without intercept."""
+        """The direction u (n,) = W^1/2 1 / |W^1/2 1|, or None without intercept."""
         return None if self.kernel_mean is None else self.root_weight / np.linalg.norm(self.root_weight)
 
     def remove(self, y: Floats) -> Floats:
-        """What is left of y (n, q), nearly orthogonal to Q and u already, without what rounding left of them."""
+        """Remove rounding errors along Q and u from y (n, q), which is nearly orthogonal to both already."""
         y = y - self.Q @ (self.Q.T @ y)
         u = self.intercept_direction
         return y if u is None else y - np.outer(u, u @ y)
 
     def project(self, Y: Floats) -> Floats:
-        """P W^1/2 Y (n, q)."""
+        """Return P W^1/2 Y (n, q), the weighted and centred targets."""
         weighted = self.root_weight[:, None] * Y
         u = self.intercept_direction
         return weighted if u is None else weighted - np.outer(u, u @ weighted)
 
 
 def exact_factor(K: Floats, sample_weight: Floats | None = None, *, intercept: bool = True) -> Factor:
-    """Factor of K (n, n), which is overwritten.
+    """Return the factor of K (n, n), which is overwritten.
 
     1. Weigh and centre. 2. A pivoted Cholesky factor that stops at the level of rounding reveals the numerical rank.
-    3. Where that is small, its QR and SVD cost n r^2; otherwise the eigen-decomposition costs n^3, and the intercept's
-    direction u, an eigenvector of eigenvalue 0, is first moved to the other end of the spectrum and then dropped: among
-    the eigenvalues at the level of rounding it could not be told apart.
+    3. If the rank is small, QR and SVD of that factor cost n r^2; otherwise the eigen-decomposition costs n^3. The
+    intercept's direction u, an eigenvector of eigenvalue 0, is first moved to the other end of the spectrum and then
+    dropped: it could not be told from other eigenvectors with eigenvalues at the level of rounding.
     """
     n = len(K)
     weight = np.ones(n) if sample_weight is None else sample_weight
@@ -76,7 +76,7 @@ def exact_factor(K: Floats, sample_weight: Floats | None = None, *, intercept: b
 
 
 def _pivoted_cholesky(A: Floats) -> Floats | None:
-    """F (n, r) with A = F F' up to rounding, or None where r > n / 3."""
+    """Return F (n, r) with A = F F' up to rounding, or None if r > n / 3."""
     L, pivots, rank, _ = dpstrf(A, tol=_EPS * float(A.diagonal().max(initial=0.0)), lower=1)
     if rank > len(A) // 3:
         return None
@@ -86,7 +86,7 @@ def _pivoted_cholesky(A: Floats) -> Floats | None:
 
 
 def _eigen(A: Floats, u: Floats | None) -> tuple[Floats, Floats]:
-    """Eigenvectors and positive eigenvalues, ascending, of A; u is an eigenvector to be left out. A is overwritten."""
+    """Return eigenvectors and positive eigenvalues, ascending, of A but for its eigenvector u. A is overwritten."""
     if u is not None:
         A += (2.0 * max(float(np.trace(A)), 1e-300)) * np.outer(u, u)
     l, Q = symmetric_eigen(A, overwrite=True)  # noqa: E741
@@ -97,7 +97,7 @@ def _eigen(A: Floats, u: Floats | None) -> tuple[Floats, Floats]:
 
 
 def _eigen_of_gram(F: Floats, u: Floats | None) -> tuple[Floats, Floats]:
-    """The same of A = F F', from the singular values of F's triangular factor."""
+    """Return the result of ``_eigen`` for A = F F', from the singular values of F's triangular factor."""
     if F.shape[1] == 0:
         return F, np.empty(0)
     if u is not None:

@@ -1,10 +1,10 @@
 """Ridge regression on a few anchors: k(x, x') ~ phi(x)'phi(x'), phi(x) = L^-1 k(Z, x), L L' = k(Z, Z).
 
-1. Anchors Z from a sample of the rows, until the unexplained trace is small relative to alpha (``anchors``).
-2. A pass over all rows, in blocks of any size and on any number of machines, adds up sums for every fold (``sums``).
-3. From these, alpha by the exact cross-validation error of the model, the fit to all rows, and the fits without each
-   fold. Where all rows afford a smaller alpha than the sample did, more anchors are chosen, and again from 2.
-4. A second pass over some of the rows counts the sizes of held-out residuals, for intervals (``cvplus``).
+1. Choose anchors Z from a sample of the rows, until the unexplained trace is small relative to alpha (``anchors``).
+2. Add up sums for every fold in a pass over all rows, in blocks and on any number of machines (``sums``).
+3. From the sums, find alpha by the exact cross-validation error of the model, the fit to all rows, and the fits
+   without each fold. If all rows lead to a smaller alpha than the sample, choose more anchors and repeat 2.
+4. Count the sizes of held-out residuals in a second pass over some of the rows, for intervals (``cvplus``).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from salsa.solvers.sums import HeldOutSums, RidgePath, Sums, cross_validation_er
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
 
 T = TypeVar("T")
-LEFT_OF_ALPHA = 1.0  # times alpha: the trace of the kernel matrix that anchors may leave unexplained
-ROUNDS = 3  # in which anchors are chosen, at most
+LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
+ROUNDS = 3  # most rounds of choosing anchors
 SAMPLE_ROWS = 20_000  # rows that anchors are chosen from
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
-MARGINAL_POINTS = 1024  # that a feature's values are remembered by
-BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # features in a block; rows, where there are many features
+MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
+BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # values of features in a block; the least rows of a block
 
 
 class Basis(Protocol):
@@ -41,7 +41,7 @@ class Basis(Protocol):
 
 
 class Ridge(NamedTuple):
-    """The ridge fit to all rows; (theta, offset) of the fits without each fold."""
+    """The ridge fit to all rows, and (theta, offset) of the fits without each fold."""
 
     path: AlphaPath
     total: Sums
@@ -58,7 +58,7 @@ class Ridge(NamedTuple):
         return self.whole.degrees_of_freedom(self.path.alpha)
 
     def cvplus(self, anchors: Anchors) -> CVPlus:
-        """Return the uncertainty without the sizes of residuals."""
+        """Return the uncertainty, in which no residuals are counted yet."""
         whole, total, alpha = self.whole, self.total, self.path.alpha
         root = lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
         least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
@@ -69,7 +69,7 @@ class Ridge(NamedTuple):
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
-    """Choose anchors for the alpha of the sample, and more of them where all rows afford a smaller alpha."""
+    """Choose anchors for the alpha of the sample, and more anchors if all rows lead to a smaller alpha."""
     alpha = task.alpha
     for _ in range(ROUNDS):
         anchors = anchors_for(task, alpha)
@@ -130,13 +130,13 @@ def tolerance(task: RidgeTask, alpha: float) -> float:
 
 
 def marginals(task: RidgeTask, X: Floats, weight: Floats) -> tuple[Distribution, ...]:
-    """Return the distribution of every feature, by few points for numbers and by all levels for categories."""
+    """Return the distribution of every feature: at most MARGINAL_POINTS points, or all levels of categories."""
     limits = [None if base == "equality" else MARGINAL_POINTS for base in task.kernel.bases]
     return tuple(thinned(marginal_of(x, weight), limit) for x, limit in zip(X.T, limits, strict=True))
 
 
 def block_rows(r: int) -> int:
-    """Return the rows of a block with r features, which do not depend on the number of threads."""
+    """Return the number of rows in a block with r features; it does not depend on the number of threads."""
     return max(LEAST_ROWS, BLOCK_NUMBERS // r)
 
 

@@ -1,10 +1,10 @@
 """The exact fit without its n x n matrix: conjugate gradients, preconditioned by a low-rank factor.
 
-1. Anchors, and alpha by the cross-validation error of the low-rank fit on them. 2. The exact fit for that alpha.
+1. Choose anchors, and alpha by the cross-validation error of the low-rank fit. 2. Solve the exact fit for that alpha.
 
 (K + A) z = b, A = alpha W^-1, with K ~ F F' from a few anchors: the preconditioner F F' + A is inverted by Woodbury's
-formula, (FF' + A)^-1 = A^-1 - A^-1 F (I + F'A^-1 F)^-1 F'A^-1. Kernel blocks are recomputed in every iteration, of
-which a good factor leaves few: memory is n r numbers.
+formula, (FF' + A)^-1 = A^-1 - A^-1 F (I + F'A^-1 F)^-1 F'A^-1. Kernel blocks are recomputed in every iteration,
+so memory is n r numbers; a good factor keeps the iterations few.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, margina
 from salsa.uncertainty import Uncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 
-TOLERANCE = 1e-9  # of the norm of every right-hand side
+TOLERANCE = 1e-9  # residual relative to the norm of every right-hand side
 MOST_ITERATIONS = 300
-JACKKNIFE_ROWS = 3000  # with more rows, the uncertainty is that of the low-rank fit: the exact one takes 40 n^2 bytes
+JACKKNIFE_ROWS = 3000  # with more rows, the low-rank fit gives the uncertainty: the exact one takes 40 n^2 bytes
 
 Operator = Callable[[Floats], Floats]
 
@@ -96,7 +96,7 @@ def conjugate_gradients(A: Operator, precondition: Operator, B: Floats) -> tuple
 
 
 def _ratio(a: Floats, b: Floats) -> Floats:
-    """Return a / b, and 0 for a column that is solved."""
+    """Return a / b; 0 for a column that is solved (b = 0)."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 

@@ -1,11 +1,11 @@
-"""Random features of an additive kernel: E[phi(x)'phi(x')] = k(x, x') - w_0, the constant being the intercept's.
+"""Random features of an additive kernel: E[phi(x)'phi(x')] = k(x, x') - w_0; the intercept stands for w_0.
 
-1. Subsets S of the features, one per random feature: an order m >= 1 with probability in proportion to
-   T_m = w_m e_m(a) / C(D, m), then m of the features with probability in proportion to the product of their a_j.
-2. phi_r(x) = sqrt(2 T / R) Re(exp(i b) prod_{j in S} z_j(x_j)), T = sum T_m, b uniform on the circle, z_j random with
+1. Draw a subset S of the features per random feature: an order m >= 1 with probability proportional to
+   T_m = w_m e_m(a) / C(D, m), then m of the features with probability proportional to the product of their a_j.
+2. Set phi_r(x) = sqrt(2 T / R) Re(exp(i b) prod_{j in S} z_j(x_j)), T = sum T_m, b uniform on the circle, z_j random,
    E[z_j(x) conj z_j(x')] = k_j(x, x'): exp(i omega x), omega from the spectral density of k_j (Rahimi and Recht, 2007).
-3. Of categories z_j is a random sign. Of a missing value it is mu + eps sqrt(1 - |mu|^2), mu the mean of z_j over the
-   feature's distribution and eps a random sign: k_j is the mean over the distribution, and 1 where both are missing.
+3. For categories, z_j is a random sign. For a missing value, it is mu + eps sqrt(1 - |mu|^2), with the mean mu of z_j
+   over the feature's distribution and a random sign eps: k_j is then that mean, and 1 where both are missing.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, on_anch
 Subsets = NDArray[np.bool_]  # (D, R): whether feature j is in the subset of random feature r
 
 BLOCK = 2**20  # values of phi that are computed at a time
-COST = 10  # of one of them, in base kernels
+COST = 10  # cost of a value of phi, in values of base kernels
 
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """phi (R,) of a row; C of its D features are in some subset.
+    """A random map phi from rows to R numbers; C of the D features are in some subset.
 
-    A feature has a frequency omega, or for categories a key, in each subset that it is in (0 in the others), and eps.
+    For each random feature, a column has a frequency omega, or a key for categories (0 outside its subset), and eps.
     """
 
     kernel: AdditiveKernel
@@ -52,7 +52,7 @@ class RandomFeatures:
     angle: Floats  # (R,): b
 
     def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
-        """phi (m, R) of the rows of X (m, D), the same for any number of threads."""
+        """Return phi (m, R) of the rows of X (m, D); the number of threads does not change it."""
         X = self._checked(X)
         phi = np.zeros((len(X), len(self.angle)))
         if len(self.columns) == 0:
@@ -69,7 +69,7 @@ class RandomFeatures:
         return [c for c, j in enumerate(self.columns) if BASE_KERNELS[self.kernel.bases[j]].for_categories]
 
     def _checked(self, X: Any) -> Floats:
-        """The columns in use (m, C); ValueError where there is no phi."""
+        """Return the columns in use (m, C); raise ValueError if phi cannot be computed."""
         rows, D = np.asarray(X, dtype=np.float64), self.kernel.n_features
         if rows.ndim != 2 or rows.shape[1] != D:
             raise ValueError(f"X has the shape {rows.shape}: give a column for each of the {D} features of this kernel")
@@ -80,11 +80,11 @@ class RandomFeatures:
             reach = np.fmax.reduce(np.abs(rows), axis=0, initial=0.0) * np.abs(self.frequency).max(axis=1, initial=0.0)
         if not np.isfinite(reach.sum()):
             worst = self.columns[np.argmin(np.isfinite(reach))]
-            raise ValueError(f"feature {worst} of X is infinite, or too large beside its bandwidth: rescale it")
+            raise ValueError(f"feature {worst} of X is infinite, or too large relative to its bandwidth: rescale it")
         return rows
 
     def _fill(self, phi: Floats, X: Floats, absent: Mapping[int, NDArray[np.complex128]]) -> None:
-        """phi (m, R) of the rows of X (m, C); absent: z_j of missing values."""
+        """Compute phi (m, R) of the rows of X (m, C) in place; `absent` holds z_j of missing values."""
         missing = np.isnan(X)
         phi[:] = self.angle
         dgemm(1.0, self.frequency.T, np.where(missing, 0.0, X).T, 1.0, phi.T, overwrite_c=1)
@@ -100,8 +100,8 @@ class RandomFeatures:
             phi[np.ix_(observed, self.inside[c])] *= _signs(codes, self.key[c, self.inside[c]])[place]
 
     def _missing(self, c: int) -> NDArray[np.complex128]:
-        """z_j of a missing value, for the random features that column c is in."""
-        assert self.kernel.distributions is not None  # no missing value has passed the check without
+        """Return z_j of a missing value, for the random features whose subset has column c."""
+        assert self.kernel.distributions is not None  # `_checked` refuses missing values without distributions
         points, weights = self.kernel.distributions[self.columns[c]]
         inside = self.inside[c]
         signs = _signs(points, self.key[c, inside])
@@ -111,7 +111,7 @@ class RandomFeatures:
 
 
 def solve_random_features(task: RidgeTask) -> Solution:
-    """Fit random features; the function is then interpolated at the anchors, as every solution is an expansion."""
+    """Fit random features, and interpolate the function at anchors: every solution is a ``KernelExpansion``."""
     basis = draw_features(task.kernel, task.rank, task.random_state)
     ridge = fit_ridge(basis, task.rank, task)
     anchors = anchors_for(task, ridge.path.alpha)
@@ -122,7 +122,7 @@ def solve_random_features(task: RidgeTask) -> Solution:
 
 
 def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState) -> RandomFeatures:
-    """So many random features of the kernel without its order 0."""
+    """Draw `count` random features of the kernel without its order 0."""
     if count < 1:
         raise ValueError(f"count={count}: at least one random feature is needed")
     subsets, total = draw_subsets(kernel, count, random_state)
@@ -141,16 +141,16 @@ def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState)
 
 
 def interpolation(features: RandomFeatures, anchors: Anchors) -> Floats:
-    """P (r, R): P' times the anchors' features of x is phi(x) at each of them, and nearly so elsewhere.
+    """Return P (r, R): P' times the anchors' features of x is phi(x) if x is an anchor, and nearly so elsewhere.
 
-    So the function phi(x)'theta is, written on the anchors, that of P theta.
+    The function phi(x)'theta therefore has the parameters P theta on the anchors.
     """
     P: Floats = solve_triangular(anchors.L, features.features(anchors.points), lower=True, check_finite=False)
     return P
 
 
 def draw_subsets(kernel: AdditiveKernel, count: int, random_state: RandomState) -> tuple[Subsets, float]:
-    """Of the features, one for each random feature, and T; of a kernel that vanishes they are empty."""
+    """Return a random subset of the features for each random feature, and T; a kernel of zeros has empty subsets."""
     with np.errstate(divide="ignore"):
         log_a, log_w = np.log(kernel.relevance), np.log(kernel.order_weights * kernel.normaliser)
     log_e = log_prefix_polynomials(log_a, kernel.order)
@@ -167,7 +167,7 @@ def draw_subsets(kernel: AdditiveKernel, count: int, random_state: RandomState) 
 
 
 def log_prefix_polynomials(log_a: Floats, d: int) -> Floats:
-    """(D+1, d+1): log e_m of the first j of the a, for j = 0..D and m = 0..d; nothing is beyond float64."""
+    """Return log e_m of the first j relevances (D+1, d+1), j = 0..D and m = 0..d; logarithms do not overflow."""
     log_e = np.full((len(log_a) + 1, d + 1), -np.inf)
     log_e[:, 0] = 0.0
     for j, value in enumerate(log_a):
@@ -176,14 +176,14 @@ def log_prefix_polynomials(log_a: Floats, d: int) -> Floats:
 
 
 def inclusion(log_a: Floats, log_e: Floats) -> Floats:
-    """(D, d+1): the probability a_j e_{m-1} / e_m that j is one of m features chosen from the first j + 1."""
+    """Return the probability (D, d+1) a_j e_{m-1} / e_m that j is one of m features chosen from the first j + 1."""
     possible = np.isfinite(log_e[1:, 1:])
     ratio = log_a[:, None] + log_e[:-1, :-1] - np.where(possible, log_e[1:, 1:], 0.0)
     return np.pad(np.exp(np.where(possible, ratio, -np.inf)), ((0, 0), (1, 0)))
 
 
 def _signs(codes: Floats, key: NDArray[np.uint64]) -> Floats:
-    """(u, r): -1 where an odd number of bits is set both in the code (u,) and in the key (r,), else 1.
+    """Return signs (u, r): -1 where an odd number of bits is set both in the code (u,) and in the key (r,), else 1.
 
     With random keys the signs of two codes agree half of the time, exactly: they differ in at least one bit.
     """

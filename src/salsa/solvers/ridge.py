@@ -32,14 +32,14 @@ _EPS = float(np.finfo(np.float64).eps)
 class HeldOut(Protocol):
     """Residuals y_i - f^(-B)(x_i) of rows that the fit did not see."""
 
-    notes: set[str]  # what ill-conditioned matrices needed
+    notes: set[str]  # how ill-conditioned matrices were solved
 
     def residuals(self, alpha: float) -> list[Floats]:
-        """One array (rows of the fold's held_out, q) per fold, in the units of y."""
+        """Return one array (rows of the fold's held_out, q) per fold, in the units of y."""
 
 
 def coefficients(factor: Factor, Y: Floats, alpha: float) -> tuple[Floats, Floats]:
-    """Dual coefficients (n, q) and offset (q,) of the ridge fit of Y (n, q)."""
+    """Return dual coefficients (n, q) and offset (q,) of the ridge fit of Y (n, q)."""
     coef = factor.root_weight[:, None] * _dual(factor, Y, alpha)
     return coef, _offset(factor.root_weight, factor.kernel_mean, Y, coef)
 
@@ -51,9 +51,9 @@ def expansion(kernel: AdditiveKernel, X: Floats, factor: Factor, Y: Floats, alph
 def solve_once(
     K: Floats, Y: Floats, alpha: float, sample_weight: Floats | None = None
 ) -> tuple[Floats, Floats, str | None]:
-    """Coefficients, offset and note for one alpha: one Cholesky factor, no eigen-decomposition. K is overwritten.
+    """Return coefficients, offset and note for one alpha, from one Cholesky factor. K is overwritten.
 
-    With unpenalised intercept, c = z_y - z_u (u'z_y) / (u'z_u) where z = (K + alpha I)^-1 [y, u].
+    With an unpenalised intercept, c = z_y - z_u (u'z_y) / (u'z_u) where z = (K + alpha I)^-1 [y, u].
     """
     weight = np.ones(len(K)) if sample_weight is None else sample_weight
     root = np.sqrt(weight)
@@ -68,12 +68,12 @@ def solve_once(
 
 
 def degrees_of_freedom(factor: Factor, alpha: float) -> float:
-    """trace of the smoother: sum l / (l + alpha), plus one for the intercept."""
+    """Return the trace of the smoother: sum l / (l + alpha), plus one for the intercept."""
     return float(np.sum(factor.l / (factor.l + alpha))) + (factor.kernel_mean is not None)
 
 
 def held_out(factor: Factor, Y: Floats, folds: Sequence[Fold], n_alphas: int = 30) -> HeldOut:
-    """The cheapest exact formula for these folds and about n_alphas values of alpha (flops, n_B rows held out, rank r).
+    """Choose the cheapest exact formula for these folds and n_alphas penalties (flops; n_B rows held out, rank r):
 
     leave-one-out  n r per alpha                      folds of one row each
     blocks         n_B^2 r + n_B^3 / 3 per alpha      invert the block of G
@@ -101,7 +101,7 @@ def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
 
 
 def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
-    """b = mean(y) - mean over rows of K coef, weighted; 0 without intercept."""
+    """Return the offset mean(y) - mean over rows of K coef, both weighted; 0 without intercept."""
     if kernel_mean is None:
         return np.zeros(Y.shape[1])
     weight = root_weight**2
@@ -110,7 +110,7 @@ def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Fl
 
 
 class _LeaveOneOut:
-    """alpha G_ii = (I - uu' - QQ')_ii + sum_k Q_ik^2 alpha / (l_k + alpha): no difference of nearly equal numbers."""
+    """Leave-one-out by alpha G_ii = (I - uu' - QQ')_ii + sum_k Q_ik^2 alpha / (l_k + alpha), free of cancellation."""
 
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         self.factor, self.Y, self.folds = factor, Y, folds
@@ -123,13 +123,13 @@ class _LeaveOneOut:
     def residuals(self, alpha: float) -> list[Floats]:
         shrink = alpha / (self.factor.l + alpha)
         diagonal = self.rest + self.squares @ shrink
-        diagonal = np.maximum(diagonal, _EPS * shrink.min(initial=1.0))  # a row can outweigh all others to rounding
+        diagonal = np.maximum(diagonal, _EPS * shrink.min(initial=1.0))  # rounding
         r = alpha * _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
         return [r[fold.held_out] for fold in self.folds]
 
 
 class _FoldBlocks:
-    """alpha G_BB = (I - uu' - QQ')_BB + Q_B diag(alpha / (l + alpha)) Q_B'"""
+    """Held-out folds by alpha G_BB = (I - uu' - QQ')_BB + Q_B diag(alpha / (l + alpha)) Q_B'."""
 
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         self.factor, self.Y, self.folds = factor, Y, folds
@@ -156,14 +156,14 @@ class _FoldBlocks:
 
 
 def _gram(A: Floats) -> Floats:
-    """A A' (n_B, n_B), of which only the lower triangle is filled: nothing reads the other."""
+    """Return the lower triangle of A A' (n_B, n_B); nothing reads the upper one."""
     if A.shape[1] == 0:
         return np.zeros((len(A), len(A)))
     return dsyrk(1.0, A.T, trans=1, lower=1)
 
 
 class _FoldGrams:
-    """Ridge in the coordinates F = Q diag(l)^1/2 of the training rows T; one eigen-decomposition per fold."""
+    """Held-out folds by ridge in the coordinates F = Q diag(l)^1/2 of the training rows T: one spectrum per fold."""
 
     def __init__(self, factor: Factor, Y: Floats, folds: Sequence[Fold]) -> None:
         self.notes: set[str] = set()

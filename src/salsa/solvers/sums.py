@@ -1,6 +1,6 @@
-"""Ridge regression from sums over rows: the whole alpha path, and exact cross-validation errors, cost no rows.
+"""Ridge regression from sums over rows: the alpha path and exact cross-validation errors need no further pass.
 
-Sums of blocks add up, whatever machine they come from; those of a fold are subtracted to leave it out.
+Sums of blocks from any machine are added; subtracting the sums of a fold leaves the fold out.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class Sums:
 
     weight: float
     x: Floats  # (r,) sum of w phi
-    y: Floats  # (q,) of w y
-    xx: Floats  # (r, r) of w phi phi'
-    xy: Floats  # (r, q) of w phi y'
-    yy: Floats  # (q,) of w y^2
+    y: Floats  # (q,) sum of w y
+    xx: Floats  # (r, r) sum of w phi phi'
+    xy: Floats  # (r, q) sum of w phi y'
+    yy: Floats  # (q,) sum of w y^2
 
     @classmethod
     def of(cls, F: Floats, Y: Floats, w: Floats) -> Sums:
@@ -71,7 +71,7 @@ class HeldOutSums:
     def __init__(self, fitted: Sums, held_out: Sums) -> None:
         self.path, rows = RidgePath(fitted), held_out
         x_mean, y_mean = self.path.x_mean, self.path.y_mean
-        # sums of the held-out rows about the means of the fitted ones
+        # sums of the held-out rows about the means of the fitted rows
         xx = rows.xx - np.outer(rows.x, x_mean) - np.outer(x_mean, rows.x) + rows.weight * np.outer(x_mean, x_mean)
         xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
         self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
@@ -90,7 +90,7 @@ def target_scale(total: Sums) -> Floats:
 
 
 def cross_validation_error(held_out: Sequence[HeldOutSums], variance: Floats, alpha: float) -> tuple[float, float]:
-    """Return the error as a share of the variance, and its standard error from how far the folds differ."""
+    """Return the error as a share of the variance, and its standard error from the spread of the folds."""
     weight = np.array([part.weight for part in held_out])
     errors = np.array([np.mean(part.squared_error(alpha) / variance) for part in held_out]) / weight
     mean = float(weight @ errors / weight.sum())

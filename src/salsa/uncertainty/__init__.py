@@ -22,7 +22,7 @@ class LeaveOneOut:
 
 
 class Uncertainty(Protocol):
-    """What a model keeps to say how sure it is, in the units of the target.
+    """The uncertainty of a model's predictions, in the units of the target.
 
     k (m, r) are kernel values of m rows with the `points`, and prior (m,) is k(x, x). Leave-one-out predictions are
     ``training_rows()`` of an exact fit, which keeps its rows, and ``leave_one_out(rows, ...)`` of a low-rank fit.

@@ -1,13 +1,13 @@
-"""How sure a low-rank prediction is: posterior standard deviations and CV+ intervals, from sums over rows alone.
+"""Uncertainty of low-rank predictions: posterior standard deviations and CV+ intervals, from sums over rows alone.
 
 With features phi(x) = L^-1 k(Z, x), centred sums C and C_y of the training rows and the sum W of their weights, theta
-has the posterior covariance a alpha (C + alpha I)^-1, and what the anchors Z leave of the prior stays:
+has the posterior covariance a alpha (C + alpha I)^-1, and the prior that the anchors Z do not explain stays:
 
     t(x) = k(x, x) - |phi|^2 + alpha (phi - mean)'(C + alpha I)^-1 (phi - mean) + alpha / W,
 
-the amplitude a being that of the exact model (see ``jackknife``): the least penalised sum of squares, over alpha, over
-W - 1. CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of the models that did not see
-them. The sizes are counted in narrow classes, rounded up: counts of blocks add up, whatever machine they come from.
+with the amplitude a of the exact model (see ``jackknife``): the least penalised sum of squares, over alpha, over W - 1.
+CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of models that did not see them. The
+sizes are counted in narrow classes, rounded up: counts of blocks from any machine add up.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
 
-CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # of residuals over their scale: each is 0.28 % wide
+CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # classes of residuals over their scale, each 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
 _LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
 _BISECTIONS = 20
@@ -31,7 +31,7 @@ _BISECTIONS = 20
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Counts of held-out residuals over their scale, by fold: plain, and scaled by sqrt(t(x) + alpha)."""
+    """Held-out residuals over their scale, counted by fold: plain, and scaled by sqrt(t(x) + alpha)."""
 
     counts: Floats  # (2, folds, q, classes), weighted
     scale: float  # sum of w sqrt(t(x) + alpha)
@@ -42,7 +42,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class CVPlus:
-    """What is kept of the training rows to say how sure a prediction is: 8 r^2 bytes for r anchors."""
+    """The uncertainty of a low-rank fit, in the units that it was solved in: about 16 r^2 bytes for r anchors."""
 
     L: Floats  # (r, r)
     mean: Floats  # (r,) of phi
@@ -58,7 +58,7 @@ class CVPlus:
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
 
-        The same of m linear functionals of f, from what each makes of k(., z), of k (twice) and of the constant 1.
+        Linear functionals of f work alike, from their values on k(., z), on k in both arguments, and on the constant 1.
         """
         F = solve_rows(self.L, k, n_threads=n_threads)
         t = self._remainder(F, self._known(F, constant, n_threads), prior, constant)
@@ -128,7 +128,7 @@ class CVPlus:
         return replace(self, mean=mean, root=lower_root(P @ self.root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
-        """Counts of some rows as if they were of all; scaled intervals for the outputs for which these are shorter."""
+        """Store residual counts scaled up to all rows; per output, keep the kind of interval that is shorter."""
         pooled = np.cumsum(scores.counts.sum(axis=1), axis=-1)  # (2, q, classes)
         width = _END[np.argmax(pooled >= _LEVEL * pooled[..., -1:], axis=-1)]
         counted = float(scores.counts[0, :, 0].sum())
@@ -164,7 +164,7 @@ class CVPlus:
         return np.asarray(high)
 
 
-_END = np.append(SMALLEST * np.exp(_WIDTH * np.arange(CLASSES - 1)), np.inf)  # of the classes
+_END = np.append(SMALLEST * np.exp(_WIDTH * np.arange(CLASSES - 1)), np.inf)  # ends of the classes
 
 
 def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:

@@ -1,10 +1,10 @@
-"""How sure a prediction is: posterior standard deviations and jackknife+ intervals, both without a single refit.
+"""Uncertainty of predictions: posterior standard deviations and jackknife+ intervals, both without a single refit.
 
 The fit is f(x) = b + k(x)'c with C = K + alpha W^-1, u = C^-1 1, M = C^-1 - uu' / (1'u), c = M y, b = u'y / (1'u):
 W holds the sample weights, and a weight of 2 is the row twice. With L L' = W^1/2 K W^1/2 + alpha I, p = L^-1 W^1/2 1
 and v = L^-1 W^1/2 k(x), everything below is one triangular product away:
 
-    remainder          t(x) = k(x, x) - |v|^2 + (1 - p'v)^2 / |p|^2      what the rows leave open; 1 = prior variance k
+    remainder          t(x) = k(x, x) - |v|^2 + (1 - p'v)^2 / |p|^2      variance that the rows do not explain
     effects            h(x) = df(x) / dy = W^1/2 L^-T (v + p (1 - p'v) / |p|^2)
     leave-one-out      r_i = c_i / M_ii,   f_-i(x) = f(x) - h_i(x) r_i,   t_-i(x) = t(x) + h_i(x)^2 / M_ii
 
@@ -43,14 +43,14 @@ _LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """What is kept of the training rows to say how sure a prediction is: 8 n^2 bytes for n rows, q outputs."""
+    """The uncertainty of an exact fit, in the units that it was solved in: 8 n^2 bytes for n rows, q outputs."""
 
     L: Floats  # (n, n) lower triangular, L L' = W^1/2 K W^1/2 + alpha I
     level: Floats  # (n,) p = L^-1 W^1/2 1
     target: Floats  # (n, q) y
     weight: Floats  # (n,) > 0
     alpha: float
-    amplitude: Floats  # (q,) a; infinite where the weights sum to 1 or less: one row says nothing about it
+    amplitude: Floats  # (q,) a; infinite where the weights sum to 1 or less: it cannot be estimated from one row
     loo_variance: Floats  # (n,) 1 / M_ii; 0 for a single row, which leaves nothing behind
     loo_residual: Floats  # (n, q) r_i; 0 for a single row
     score: Floats  # (n, q) |r_i|, divided by loo_scale where scaled; infinite for a single row
@@ -64,7 +64,7 @@ class Jackknife:
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
 
-        The same of m linear functionals of f, from what each makes of k(., x_i), of k (twice) and of the constant 1.
+        Linear functionals of f work alike, from their values on k(., x_i), on k in both arguments, and on constant 1.
         An observation has the variance a t(x) + noise. Takes m n^2 flops.
         """
         t = _remainder(self, _half_solve(self, k, n_threads), prior, constant)
@@ -94,7 +94,7 @@ class Jackknife:
         return np.sort(interval, axis=-1)  # the ends can only cross for a coverage below one half
 
     def leave_one_out(self, unit: Floats) -> LeaveOneOut:
-        """Of every training row, times the units (q,) of the outputs."""
+        """Return the leave-one-out predictions of every training row, times the units (q,) of the outputs."""
         scale = _loo_scale(self.loo_variance, self.alpha, self.weight)
         sd = np.where(self.loo_variance > 0.0, scale, np.inf)[:, None] * np.sqrt(self.amplitude)
         prediction = self.target - self.loo_residual
@@ -102,7 +102,7 @@ class Jackknife:
 
 
 def learn_jackknife(K: Floats, Y: Floats, coef: Floats, alpha: float, weight: Floats | None = None) -> Jackknife:
-    """From K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
+    """Return the uncertainty from K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
 
     Takes 2/3 n^3 flops, and memory for one matrix beside K.
     """
@@ -139,7 +139,7 @@ def _loo_scale(loo_variance: Floats, alpha: float, weight: Floats) -> Floats:
 
 
 def _amplitude(Y: Floats, coef: Floats, weight: Floats) -> Floats:
-    """a (q,) = y'My / (sum of weights - 1)."""
+    """Return the amplitude a (q,) = y'My / (sum of weights - 1)."""
     total = weight.sum()
     if total <= 1.0:
         return np.full(Y.shape[1], np.inf)
@@ -184,7 +184,7 @@ def _effects(uncertainty: Jackknife, V: Floats, n_threads: int | None) -> Floats
 
 
 def _scales(uncertainty: Jackknife, H: Floats, t: Floats) -> Floats:
-    """sqrt(t_-i(x) + alpha) (m, n)."""
+    """Return the leave-one-out scales sqrt(t_-i(x) + alpha) (m, n)."""
     scale = H * H
     scale *= uncertainty.loo_variance
     scale += (t + uncertainty.alpha)[:, None]
@@ -192,9 +192,9 @@ def _scales(uncertainty: Jackknife, H: Floats, t: Floats) -> Floats:
 
 
 def _quantile(values: Floats, weight: Floats, coverage: float) -> Floats:
-    """Per row of values (m, n), which is overwritten, the smallest that outweighs a share `coverage` of N + 1.
+    """Return per row of values (m, n), which is overwritten, the smallest that outweighs a share `coverage` of N + 1.
 
-    N is the sum of weights; the one more is the new row, of which nothing is known: infinite where N is too small.
+    N is the sum of weights, and 1 stands for the new row. The result is infinite if N is too small.
     """
     total = weight.sum()
     need = coverage * (total + 1.0) * (1.0 - 1e-12)  # 0.9 * 10 is 9, whatever rounding says
@@ -218,7 +218,7 @@ class ExactUncertainty:
     """
 
     expansion: KernelExpansion
-    penalty: float  # what was added to the diagonal of the kernel matrix
+    penalty: float  # added to the diagonal of the kernel matrix
     weight: Floats | None  # (n,), None if all are one
     keeps_rows: bool = True
 
