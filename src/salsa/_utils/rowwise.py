@@ -19,7 +19,7 @@ _ROWS = 64  # whose products are in memory at a time
 def solve_rows(
     L: Floats, B: Floats, *, transposed: bool = False, overwrite: bool = False, n_threads: int | None = None
 ) -> Floats:
-    """For every row b of B (m, n) the x with L x = b, or L'x = b.
+    """Solve L x = b, or L'x = b, for every row b of B (m, n).
 
     L (n, n) is lower triangular, and best in LAPACK's order. overwrite: the result may take the place of B.
     """
@@ -35,7 +35,7 @@ def times_rows(B: Floats, A: Floats, *, upper: bool = False, n_threads: int | No
 
 
 def dot_rows(B: Floats, A: Floats) -> Floats:
-    """b'a (m,) of every row of B (m, n) with the row of A (m, n), or with the vector A (n,)."""
+    """Return the product b'a (m,) of every row of B (m, n) with the row of A (m, n), or with the vector A (n,)."""
     B, A, dots = _for_the_core(B), np.broadcast_to(A, B.shape), np.empty(len(B))
     for start in range(0, len(B), _ROWS):
         rows = slice(start, start + _ROWS)

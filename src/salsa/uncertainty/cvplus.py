@@ -56,7 +56,7 @@ class CVPlus:
     scaled: NDArray[np.bool_]  # (q,)
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
-        """sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
+        """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
 
         Linear functionals of f work alike, from their values on k(., z), on k in both arguments, and on the constant 1.
         """
@@ -96,7 +96,7 @@ class CVPlus:
         *,
         n_threads: int | None = None,
     ) -> LeaveOneOut:
-        """Of training rows, for the same anchors and alpha: what the fit without each row says of it.
+        """Return the leave-one-out predictions of training rows, for the same anchors and alpha.
 
         With g = 1/W + (phi - mean)'(C + alpha I)^-1 (phi - mean), a row of weight w has the leverage w g; without it
         the residual is r / (1 - w g), and its posterior variance has g / (1 - w g) in the place of g.
@@ -110,7 +110,7 @@ class CVPlus:
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
-        """Of rows that are held out in these folds."""
+        """Count the sizes of held-out residuals of rows, by the folds (m,) that hold them out."""
         known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
         scale = np.sqrt(self._remainder(F, known, prior) + self.alpha)
         counts = np.zeros((2, len(self.thetas), Y.shape[1], CLASSES))
@@ -124,7 +124,7 @@ class CVPlus:
         return Scores(counts, float(weight @ scale))
 
     def transformed(self, P: Floats, mean: Floats) -> CVPlus:
-        """The same of other features phi with this mean, P'phi being the ones it was learned with. P (r, R)."""
+        """Return the uncertainty in terms of other features phi with this mean; it was learned with P'phi, P (r, R)."""
         return replace(self, mean=mean, root=lower_root(P @ self.root), thetas=P @ self.thetas)
 
     def with_scores(self, scores: Scores) -> CVPlus:
@@ -141,7 +141,7 @@ class CVPlus:
         return times_rows(F - constant * self.mean, self.root.T, upper=True, n_threads=n_threads)
 
     def _remainder(self, F: Floats, known: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-        """t(x) (m,), positive whatever rounding says."""
+        """Return t(x) (m,), which rounding must not make negative."""
         t = prior - dot_rows(F, F) + dot_rows(known, known)
         remainder: Floats = np.maximum(t, 0.0) + constant**2 * self.alpha / self.weight
         return remainder

@@ -62,7 +62,7 @@ class Jackknife:
         return self.alpha * self.amplitude
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
-        """sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
+        """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
 
         Linear functionals of f work alike, from their values on k(., x_i), on k in both arguments, and on constant 1.
         An observation has the variance a t(x) + noise. Takes m n^2 flops.
@@ -154,7 +154,7 @@ def _width(size: Floats, weight: Floats) -> Floats:
 
 
 def _half_solve(uncertainty: Jackknife, k: Floats, n_threads: int | None) -> Floats:
-    """v' (m, n) = (L^-1 W^1/2 k')'."""
+    """Return the rows v' (m, n) of (L^-1 W^1/2 k')'."""
     return solve_rows(uncertainty.L, k * np.sqrt(uncertainty.weight), overwrite=True, n_threads=n_threads)
 
 
@@ -165,18 +165,18 @@ def _missing(uncertainty: Jackknife, V: Floats, constant: float = 1.0) -> Floats
 
 
 def _level_norm(uncertainty: Jackknife) -> float:
-    """|p|^2."""
+    """Return the squared norm |p|^2."""
     return float(np.sum(uncertainty.level**2))
 
 
 def _remainder(uncertainty: Jackknife, V: Floats, prior: Floats, constant: float = 1.0) -> Floats:
-    """t(x) (m,), positive whatever rounding says; a functional that vanishes on constants can be certain."""
+    """Return t(x) (m,), at least 0; a functional that vanishes on constants can have variance 0."""
     intercept = _missing(uncertainty, V, constant) ** 2 * _level_norm(uncertainty)
     return np.maximum(prior - dot_rows(V, V) + intercept, _TINY if constant else 0.0)
 
 
 def _effects(uncertainty: Jackknife, V: Floats, n_threads: int | None) -> Floats:
-    """h(x)' (m, n) = df(x) / dy. V is overwritten."""
+    """Return the effects h(x)' (m, n) = df(x) / dy; V is overwritten."""
     V += _missing(uncertainty, V)[:, None] * uncertainty.level
     H = solve_rows(uncertainty.L, V, transposed=True, overwrite=True, n_threads=n_threads)
     H *= np.sqrt(uncertainty.weight)
