@@ -1,7 +1,8 @@
 """Fit a fixed list of settings and compare two trees of salsa, number by number.
 
     python tools/golden.py compare OTHER/src        fit all settings with both trees on this machine; compare the bits
-    python tools/golden.py compare OTHER/src --within 1e-9    ... choices must be equal, numbers agree to this share
+    python tools/golden.py compare OTHER/src --within 1e-9         ... choices are equal, numbers agree to this share
+    python tools/golden.py compare OTHER/src --without sd notes    ... leave these entries out
     python tools/golden.py write FOLDER             write FOLDER/*.salsa and FOLDER/expected.json with this tree
 
 ``compare`` runs each tree in its own process and prints the settings that differ. ``write`` makes what
@@ -206,9 +207,10 @@ def recorded_by(source: str) -> dict[str, dict[str, Any]]:
     return found
 
 
-def differences(one: dict[str, Any], other: dict[str, Any], within: float) -> list[str]:
+def differences(one: dict[str, Any], other: dict[str, Any], within: float, without: list[str]) -> list[str]:
     """Return the names of the entries in which two records differ, with the largest relative difference."""
-    return [text for name in one if (text := _difference(name, one[name], other[name], within))]
+    names = [name for name in one if name not in without]
+    return [text for name in names if (text := _difference(name, one[name], other[name], within))]
 
 
 def _difference(name: str, one: Any, other: Any, within: float) -> str:
@@ -222,10 +224,10 @@ def _difference(name: str, one: Any, other: Any, within: float) -> str:
     return "" if gap <= within else f"{name} {gap:.1e}"
 
 
-def compare(source: str, within: float) -> int:
+def compare(source: str, within: float, without: list[str]) -> int:
     """Print the settings that differ between this tree and another; return 1 where there are some."""
     here, there = recorded_by(str(ROOT / "src")), recorded_by(source)
-    found = {name: differences(there[name], here[name], within) for name in here}
+    found = {name: differences(there[name], here[name], within, without) for name in here}
     for name, texts in found.items():
         print(f"{name:32} {'; '.join(texts) if texts else 'equal'}")
     equal = sum(not texts for texts in found.values())
@@ -256,9 +258,10 @@ def main() -> int:
     parser.add_argument("command", choices=("compare", "write", "record"))
     parser.add_argument("path")
     parser.add_argument("--within", type=float, default=0.0)
+    parser.add_argument("--without", nargs="*", default=[])
     arguments = parser.parse_args()
     if arguments.command == "compare":
-        return compare(arguments.path, arguments.within)
+        return compare(arguments.path, arguments.within, arguments.without)
     if arguments.command == "write":
         write(Path(arguments.path))
     else:
