@@ -322,7 +322,7 @@ def _children(pid):
 
 def _kill_a_child():
     """Kill the first worker process that this process starts."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.apart"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.processes"]
     while not (found := subprocess.run(command, capture_output=True).stdout.split()):
         time.sleep(0.05)
     os.kill(int(found[0]), signal.SIGKILL)
