@@ -1,4 +1,4 @@
-"""Tests of salsa fit in chunks, for files large relative to memory: models and messages equal those of whole files."""
+"""Tests of salsa fit in chunks, for files large relative to memory: models and messages do not depend on chunks."""
 
 import gzip
 import json
@@ -138,7 +138,7 @@ class TestModelsInChunks:
         check_same(*both_ways("t.csv", values=300))
 
     def test_a_small_memory_option_gives_an_identical_model(self, call, folder):
-        """Only the option --memory makes the file large."""
+        """The option --memory alone makes the file large."""
         make_table(40_000).to_parquet("t.parquet")
         assert not is_large("t.parquet", 50_000_000)
         assert is_large("t.parquet", 6_000_000)

@@ -85,7 +85,7 @@ def _reproduce(
     )
     with progress(f"Figure {name.removeprefix('fig')}") as say:
         for row, left in fits:
-            say(f"{left} fits to go; the last: {row.method}, {row.n} rows, trial {row.trial + 1}")
+            say(f"{left} fits to go; the last: {row.method}, {row.n} rows, trial {row.seed + 1}")
     found = points(experiment, out, trials)
     save_figure(draw_figure(found, experiment.title), out / f"{name}.png")
     return found

@@ -12,8 +12,8 @@ from salsa.cli.completion import complete_list, complete_words
 from salsa.cli.show import print_table, progress, show
 
 if TYPE_CHECKING:
-    from salsa.paper.runner import Result, Row, Trial
-    from salsa.paper.tables import Table1
+    from salsa.paper.ledger import Job, Row
+    from salsa.paper.table1_pages import Entry, Table1
 
 ALL = "all"  # stands for the 22 methods of the paper and our own method
 
@@ -44,7 +44,7 @@ def _dataset_names() -> list[str]:
 
 
 def _method_names() -> list[str]:
-    from salsa.paper.runner import METHODS
+    from salsa.paper.experiments import METHODS
 
     return [*METHODS, ALL]
 
@@ -107,22 +107,22 @@ def table1(
     """
     from salsa._utils.atomic import replacing
     from salsa.paper import DATASETS
-    from salsa.paper.runner import EVERY, METHODS, as_rows, plan
-    from salsa.paper.tables import Table1
+    from salsa.paper.experiments import EVERY, METHODS, plan
+    from salsa.paper.table1_pages import Table1, as_entries
 
     names = EVERY if methods.strip().lower() == ALL else _chosen("method", methods, METHODS)
-    trials = plan(_chosen("data set", datasets, DATASETS), names, protocol)
-    results = []
-    with progress(f"Table 1: {_count(trials)}") as say, ExitStack() as stack:
-        for result in _results(trials, out, limit, jobs, stack):
-            results.append(result)
-            say(f"Table 1: {len(results)} of {_count(trials)}, the last {result.dataset}, {result.method}")
-    table = Table1(as_rows(results))
+    planned = plan(_chosen("data set", datasets, DATASETS), names, protocol)
+    count, rows = f"{len(planned)} fit{'' if len(planned) == 1 else 's'}", list["Row"]()
+    with progress(f"Table 1: {count}") as say, ExitStack() as stack:
+        for row in _rows(planned, out, limit, jobs, stack):
+            rows.append(row)
+            say(f"Table 1: {len(rows)} of {count}, the last {row.dataset}, {row.method}")
+    table = Table1(as_entries(rows))
     if out is not None:
         for name, text in (("table1.md", table.to_markdown()), ("table1.json", table.to_json())):
             with replacing(out / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
-    show(list(table.rows), lambda _: _print_all(table), as_json)
+    show(list(table.entries), lambda _: _print_all(table), as_json)
 
 
 def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
@@ -134,30 +134,26 @@ def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     return names
 
 
-def _count(trials: Sequence["Trial"]) -> str:
-    return f"{len(trials)} fit{'' if len(trials) == 1 else 's'}"
-
-
-def _results(
-    trials: Sequence["Trial"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
-) -> Iterator["Result"]:
-    """Yield the results: from this process, or from parallel processes if a folder, a limit or jobs are given."""
+def _rows(
+    planned: Sequence["Job"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
+) -> Iterator["Row"]:
+    """Yield the rows: from this process, or from parallel processes if a folder, a limit or jobs are given."""
     from joblib import cpu_count
 
-    from salsa.paper.ledger import open_ledger
-    from salsa.paper.runner import Result, measure, run_all
+    from salsa.paper.experiments import measure_table1, run_all
+    from salsa.paper.ledger import TABLE1, open_ledger
 
     if out is None and limit is None and jobs is None:
-        return map(measure, trials)
-    ledger = None if out is None else stack.enter_context(open_ledger(out / "results.csv", Result))
-    return run_all(trials, ledger, limit=limit, jobs=jobs or (1 if out is None else cpu_count()))
+        return map(measure_table1, planned)
+    ledger = None if out is None else stack.enter_context(open_ledger(out / "results.csv", TABLE1))
+    return run_all(planned, measure_table1, ledger, limit=limit, n_jobs=jobs or (1 if out is None else cpu_count()))
 
 
 def _print_all(table: "Table1") -> None:
-    from salsa.paper.runner import OURS
+    from salsa.paper.experiments import OURS
 
     has_rivals = not set(table.errors.index) <= set(OURS)
-    _print_rows(table.rows, without={"n", "D"} if has_rivals else {"ratio"})  # a line has 80 letters
+    _print_entries(table.entries, without={"n", "D"} if has_rivals else {"ratio"})  # a line has 80 letters
     if has_rivals:
         _print_methods(table)
         _print_ranks(table)
@@ -165,9 +161,9 @@ def _print_all(table: "Table1") -> None:
         print(f"{dataset}, {method}: {status}")
 
 
-def _print_rows(rows: Sequence["Row"], without: set[str]) -> None:
+def _print_entries(entries: Sequence["Entry"], without: set[str]) -> None:
     columns = {name: cell for name, cell in COLUMNS.items() if name not in without}
-    print_table(columns, [[cell(row) for cell in columns.values()] for row in rows])
+    print_table(columns, [[cell(entry) for cell in columns.values()] for entry in entries])
 
 
 def _print_methods(table: "Table1") -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from salsa._utils.atomic import replacing
 from salsa.baselines.processes import OK
 from salsa.baselines.registry import RIVALS
-from salsa.paper.figures import Point
-from salsa.paper.trials import fixed_order
+from salsa.paper.figures import Point, fixed_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-FORMS = ("salsa", "svr-eps")  # methods that ``runner`` has in several variants
+FORMS = ("salsa", "svr-eps")  # methods that ``experiments`` has in several variants
 
 
 class Published(NamedTuple):

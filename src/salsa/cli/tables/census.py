@@ -77,7 +77,7 @@ def _csv_kinds(column: pd.Series[Any]) -> set[str]:
 
 
 class Census:
-    """Counts of rows and missing values of a large table, and checks of its columns over all chunks, before a fit."""
+    """The numbers of rows and missing values of a large table, and the checks of its columns over all chunks."""
 
     def __init__(
         self, source: str, names: Sequence[str], categories: Collection[str], target: str, weights: str | None

@@ -1,4 +1,4 @@
-"""Checks and types of columns in training and prediction; errors name the file, column and row, with advice."""
+"""The types of columns in training and prediction, with checks; errors name the file, column and row, with advice."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class Unseen:
             self._examples.setdefault(name, values[0])
 
     def __str__(self) -> str:
-        """Describe the unseen values by column, with the first value of each; empty if there are none."""
+        """Describe the unseen values by column, with the first value of each; empty if all were seen."""
         return "; ".join(
             f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
             for name, count in self._counts.items()

@@ -1,4 +1,4 @@
-"""Error messages on columns that cannot be used: file, column and row, with advice."""
+"""The errors for columns that cannot be used: file, column and row, with advice."""
 
 from __future__ import annotations
 

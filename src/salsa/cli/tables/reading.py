@@ -104,7 +104,7 @@ def _named_errors(source: str) -> Iterator[None]:
 
 @contextmanager
 def _opened(source: str) -> Iterator[tuple[Any, Format]]:
-    """Open the source as unpacked bytes; raise ValueError if its name or first bytes are not those of a table."""
+    """Open the source as unpacked bytes; raise ValueError if its name or first bytes do not fit a table."""
     format = format_of(source)
     with _bytes(source, format.is_packed) as file:
         check_head(title(source), file.peek(HEAD_BYTES)[:HEAD_BYTES], format)

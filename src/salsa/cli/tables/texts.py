@@ -1,4 +1,4 @@
-"""Checks whether columns of text hold categories, or dates, identifiers, units or mistakes."""
+"""The check whether columns of text hold categories, or dates, identifiers, units or mistakes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_texts(columns: Iterable[Texts], source: str) -> None:
 
 
 class Texts:
-    """Counts of the values of a text column over all chunks of a table."""
+    """The numbers of values of a text column, by kind, over all chunks of a table."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""Table 1 from rows: errors next to the published errors, their ratios, and the ranks of SALSA."""
+"""Table 1 from rows: means over draws of noise columns, ratios to the published errors, and the ranks of SALSA."""
 
 from __future__ import annotations
 
@@ -6,28 +6,88 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from statistics import mode
+from typing import Any, TypedDict
 
 import numpy as np
 import pandas as pd
 
-from salsa.paper.runner import PAPER_RIVALS, Row
+from salsa.baselines.processes import OK
+from salsa.paper.datasets import DATASETS
+from salsa.paper.experiments import METHODS, PAPER_RIVALS
+from salsa.paper.ledger import NAN, Row
+from salsa.paper.published import published
+
+
+class Entry(TypedDict):
+    """The means of mse and seconds over `seeds` draws of noise columns, the sd of mse, and the most frequent order."""
+
+    dataset: str
+    method: str
+    protocol: str
+    n: int
+    D: int
+    mse: float
+    mse_sd: float
+    seeds: int
+    order: int | None
+    seconds: float
+    wall_seconds: float
+    status: str
+    published_mse: float | None
+    published_order: int | None
+    published_seconds: float | None
+    ratio: float  # mse / published_mse
+
+
+def as_entries(rows: Iterable[Row]) -> list[Entry]:
+    """Return an entry per data set and method, in the order of DATASETS and METHODS; rows must have one protocol."""
+    groups: dict[tuple[int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((DATASETS.index(row.dataset), list(METHODS).index(row.method)), []).append(row)
+    return [as_entry(group) for _, group in sorted(groups.items())]
+
+
+def as_entry(rows: Sequence[Row]) -> Entry:
+    """Merge the draws of noise columns of one data set and method; error and times are NaN if a draw failed."""
+    first = next((row for row in rows if row.status != OK), rows[0])
+    mse, seconds, wall = np.mean([(row.mse, row.seconds, row.wall_seconds) for row in rows], axis=0).tolist()
+    orders = [row.order for row in rows if row.order is not None]
+    printed = published(first.dataset, first.method, first.protocol)
+    return Entry(
+        dataset=first.dataset,
+        method=first.method,
+        protocol=first.protocol,
+        n=first.n,
+        D=first.D,
+        mse=mse,
+        mse_sd=float(np.std([row.mse for row in rows])),
+        seeds=len(rows),
+        order=mode(orders) if orders else None,
+        seconds=seconds if first.status == OK else NAN,
+        wall_seconds=wall,
+        status=first.status,
+        published_mse=printed.mse,
+        published_order=printed.order,
+        published_seconds=printed.seconds,
+        ratio=NAN if printed.mse is None else mse / printed.mse,
+    )
 
 
 @dataclass(frozen=True, eq=False)
 class Table1:
-    """The rows of one protocol as tables.
+    """The entries of one protocol as tables.
 
-    frame : data frame, a row for every data set and method, with the fields of ``Row`` as columns.
+    frame : data frame, a row for every data set and method, with the fields of ``Entry`` as columns.
     """
 
-    rows: Sequence[Row]
+    entries: Sequence[Entry]
 
     @cached_property
     def frame(self) -> pd.DataFrame:
         numbers = dict.fromkeys(("mse", "published_mse", "published_seconds", "ratio"), "float64")
         whole = dict.fromkeys(("order", "published_order"), "Int64")
-        return pd.DataFrame(list(self.rows), columns=list(Row.__annotations__)).astype(numbers | whole)
+        return pd.DataFrame(list(self.entries), columns=list(Entry.__annotations__)).astype(numbers | whole)
 
     @cached_property
     def errors(self) -> pd.DataFrame:
@@ -76,7 +136,7 @@ class Table1:
 
     def unfinished(self) -> pd.DataFrame:
         """Return the data sets and methods without an error, and the reasons."""
-        return self.frame.loc[self.frame["status"] != "ok", ["dataset", "method", "status"]].reset_index(drop=True)
+        return self.frame.loc[self.frame["status"] != OK, ["dataset", "method", "status"]].reset_index(drop=True)
 
     def to_json(self) -> str:
         """Return a JSON object of lists of rows; missing numbers are null."""
@@ -98,7 +158,7 @@ class Table1:
 
     def _both(self) -> pd.DataFrame:
         """Return a table of texts "here / published", with a row per method and a column per data set."""
-        here = [_result(row) for row in self.rows]
+        here = [_result(entry) for entry in self.entries]
         printed = [number(mse) for mse in self.frame["published_mse"]]
         cells = self.frame.assign(both=[f"{a} / {b}" for a, b in zip(here, printed, strict=True)])
         return _wide(cells, "both").fillna("").rename_axis("method").reset_index()
@@ -117,9 +177,9 @@ def _rivals(errors: pd.DataFrame) -> pd.DataFrame:
     return errors[errors.index.isin(PAPER_RIVALS)]
 
 
-def _result(row: Row) -> str:
+def _result(entry: Entry) -> str:
     """Return the error, or the kind of failure: "timed out" or "failed"."""
-    return number(row["mse"]) if row["status"] == "ok" else row["status"].split(":")[0]
+    return number(entry["mse"]) if entry["status"] == OK else entry["status"].split(":")[0]
 
 
 def _rank(errors: pd.DataFrame, method: str) -> pd.Series[float]:
