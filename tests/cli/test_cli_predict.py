@@ -22,6 +22,7 @@ from salsa import SalsaRegressor
 from salsa.cli import predict
 from salsa.cli.tables import writing
 from salsa.cli.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
+from salsa.data.columns import Columns
 
 
 class TestPredict:
@@ -274,6 +275,13 @@ class TestIntervals:
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         assert call(*arguments, "chunks.csv")[0] == 0
         np.testing.assert_allclose(pd.read_csv("whole.csv"), pd.read_csv("chunks.csv"), rtol=1e-12)
+
+    def test_every_chunk_is_encoded_once(self, call, folder, monkeypatch):
+        chunks, encode = [], Columns.encode
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        monkeypatch.setattr(Columns, "encode", lambda columns, X: chunks.append(len(X)) or encode(columns, X))
+        assert call("predict", "model.salsa", "new.csv", "--interval", "0.8")[0] == 0
+        assert chunks == [7, 7, 7, 4]
 
     def test_intervals_of_two_outputs_are_numbered(self, call, folder):
         train, new = make_table(), pd.read_csv("new.csv")

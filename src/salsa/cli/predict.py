@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,10 +18,9 @@ from salsa.cli.prediction_file import model_features
 from salsa.cli.show import progress, show
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from salsa._utils.arrays import Floats
     from salsa.regressor import SalsaRegressor
 
 CHUNK_WORK = 2**30  # kernel values per chunk, or multiplications for intervals: about one second
@@ -105,21 +103,19 @@ def predictions(
     model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
 ) -> Iterator["pd.DataFrame"]:
     """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered."""
-    from salsa._utils.user_warning import OutsideRangeWarning
-
-    for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideRangeWarning)  # printed once for all chunks
-            chunk = _predicted(model, X, interval)
-        yield _beside(kept, chunk)
+    for rows, kept in model_features(model, data, chunk_rows(model, interval), keep):
+        yield _beside(kept, _predicted(model, rows, interval))
 
 
-def _predicted(model: "SalsaRegressor", X: Any, interval: float | None) -> "pd.DataFrame":
-    chunk = _numbered("prediction", model.predict(X))
+def _predicted(model: "SalsaRegressor", rows: "Floats", interval: float | None) -> "pd.DataFrame":
+    """Return the columns of predictions for encoded rows."""
+    from salsa._utils.threads import parse_threads
+    from salsa.regressor import predict_encoded
+
     if interval is None:
-        return chunk
-    ends = model.predict_interval(X, interval)
-    return chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+        return _numbered("prediction", model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
+    values, ends = predict_encoded(model, rows, interval)
+    return _numbered("prediction", values).join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
@@ -144,12 +140,12 @@ def _told(chunks: Iterator["pd.DataFrame"], say: Callable[[str], None]) -> Itera
         say(f"Predicting: {rows} rows")
 
 
-def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
-    """Return one column of this name, or one numbered column per output."""
+def _numbered(name: str, values: "Floats") -> "pd.DataFrame":
+    """Return the values (n, q) as one column of this name, or one numbered column per output."""
     import pandas as pd
 
-    names = [name] if values.ndim == 1 or values.shape[1] == 1 else [f"{name}_{j}" for j in range(values.shape[1])]
-    return pd.DataFrame(values.reshape(len(values), -1), columns=names)
+    outputs = values.shape[1]
+    return pd.DataFrame(values, columns=[name] if outputs == 1 else [f"{name}_{j}" for j in range(outputs)])
 
 
 def _write_json(chunks: Iterator["pd.DataFrame"], file: IO[str]) -> None:
