@@ -9,8 +9,7 @@ import typer
 from salsa.cli.arguments import AsJson, Model, check_readable
 from salsa.cli.completion import complete_column, complete_features
 from salsa.cli.prediction_file import read_features
-from salsa.cli.report import write_html
-from salsa.cli.show import print_fields, print_table, progress, show
+from salsa.cli.show import print_fields, print_table, progress, show, write_html
 
 if TYPE_CHECKING:
     from salsa.explain import Anova

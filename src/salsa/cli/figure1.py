@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from salsa.cli.arguments import AsJson, check_seconds
-from salsa.cli.plain import PlainCommand
-from salsa.cli.show import print_table, progress, show
+from salsa.cli.show import PlainCommand, dash, print_table, progress, show
 
 if TYPE_CHECKING:
     from salsa.paper.figures import Point
@@ -110,15 +109,12 @@ def _print_points(points: list["Point"]) -> None:
 
 
 def _cells(point: "Point") -> tuple[str, ...]:
-    def text(value: Any, form: str) -> str:
-        return "-" if value is None else format(value, form)
-
     return (
         point["method"],
         str(point["n"]),
-        text(point["share"], ".5f"),
-        text(point["share_se"], ".5f"),
-        text(point["order"], "d"),
+        dash(point["share"], ".5f"),
+        dash(point["share_se"], ".5f"),
+        dash(point["order"], "d"),
         str(point["trials"]),
-        text(point["seconds"], ".1f"),
+        dash(point["seconds"], ".1f"),
     )

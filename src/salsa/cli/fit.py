@@ -10,10 +10,8 @@ import typer
 from salsa.cli.arguments import AsJson, Category, Data, Drop
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
-from salsa.cli.large import is_large, large_table
-from salsa.cli.report import write_html
-from salsa.cli.show import Listener, print_fields, print_table, progress, show
-from salsa.cli.training_file import Roles, Training, whole_table
+from salsa.cli.show import Listener, print_fields, print_table, progress, show, write_html
+from salsa.cli.training_file import LargeTable, Roles, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
@@ -137,12 +135,13 @@ def fit_file(
     report: Path | None = None,
 ) -> dict[str, Any]:
     """Read the table, fit and save the model, write the report, and return the summary to print."""
+    from salsa._utils.memory import memory_limit_bytes
     from salsa.cli.tables.writing import check_output
 
     check_output(out, data)
     if report is not None:
         check_output(report, data, str(out))
-    table = _training(model, data, Roles(target, weights, drop, category))
+    table = training_table(data, Roles(target, weights, drop, category), memory_limit_bytes(model.memory_limit))
     with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
         table.fit(_listening(model, say), say)
     model.save(out.resolve())
@@ -166,15 +165,7 @@ def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaReg
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 
-def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
-    """Read the table: whole, or in chunks if it is large relative to memory."""
-    from salsa._utils.memory import memory_limit_bytes
-
-    is_too_large = is_large(data, memory_limit_bytes(model.memory_limit))
-    return large_table(data, roles) if is_too_large else whole_table(data, roles)
-
-
-def _write_report(model: "SalsaRegressor", table: Training, path: Path) -> list[str]:
+def _write_report(model: "SalsaRegressor", table: WholeTable | LargeTable, path: Path) -> list[str]:
     """Write the report; return a note if it does not look at all rows."""
     X, y = table.shown(model)
     write_html(model, path, X, y)

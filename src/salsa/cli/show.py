@@ -1,12 +1,18 @@
-"""Output of the commands: tables, JSON, and progress on a terminal."""
+"""Output of the commands: tables, JSON, reports, progress on a terminal, and help without Python types."""
 
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand, TyperGroup
 
 from salsa._utils.jsonable import jsonable
+
+if TYPE_CHECKING:
+    from salsa.regressor import SalsaRegressor
 
 WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
 
@@ -38,6 +44,19 @@ def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
         table.add_row(*row)
     print()
     Console(markup=False, emoji=False).print(table)
+
+
+def dash(value: float | None, form: str) -> str:
+    """Format a number; None and NaN become "-"."""
+    return "-" if value is None or value != value else format(value, form)
+
+
+def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None) -> None:
+    """Write the report of a model completely or not at all; X and y are rows and targets to look at."""
+    from salsa.explain import write_report
+
+    with progress(f"Writing {path}"):
+        write_report(model, path.resolve(), X, y)
 
 
 @contextmanager
@@ -73,3 +92,25 @@ class Listener:
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
         if metadata is not None:
             self.say(f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}")
+
+
+class _Plain:
+    """Help that hides the types of flags and arguments, and the braces around required arguments."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if parameter.param_type_name == "argument" or parameter.is_flag:
+                parameter.display_type_rich = lambda ctx: None
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+
+
+class PlainCommand(_Plain, TyperCommand):
+    """A command with plain help."""
+
+
+class PlainGroup(_Plain, TyperGroup):
+    """A group of commands with plain help."""

@@ -9,7 +9,7 @@ import typer
 
 from salsa.cli.arguments import AsJson, check_seconds
 from salsa.cli.completion import complete_list, complete_words
-from salsa.cli.show import print_table, progress, show
+from salsa.cli.show import dash, print_table, progress, show
 
 if TYPE_CHECKING:
     from salsa.paper.ledger import Job, Row
@@ -18,22 +18,17 @@ if TYPE_CHECKING:
 ALL = "all"  # stands for the 22 methods of the paper and our own method
 
 
-def _text(value: Any, form: str) -> str:
-    """Format a number; None and NaN become "-"."""
-    return "-" if value is None or value != value else format(value, form)
-
-
 COLUMNS: dict[str, Callable[[Any], str]] = {
     "dataset": lambda row: row["dataset"],
     "n": lambda row: str(row["n"]),
     "D": lambda row: str(row["D"]),
     "method": lambda row: row["method"],
-    "mse": lambda row: _text(row["mse"], ".5f"),
-    "order": lambda row: _text(row["order"], "d"),
-    "paper\nmse": lambda row: _text(row["published_mse"], ".5f"),
-    "paper\norder": lambda row: _text(row["published_order"], "d"),
-    "CPU\nseconds": lambda row: _text(row["seconds"], ".1f"),
-    "ratio": lambda row: _text(row["ratio"], ".2f"),
+    "mse": lambda row: dash(row["mse"], ".5f"),
+    "order": lambda row: dash(row["order"], "d"),
+    "paper\nmse": lambda row: dash(row["published_mse"], ".5f"),
+    "paper\norder": lambda row: dash(row["published_order"], "d"),
+    "CPU\nseconds": lambda row: dash(row["seconds"], ".1f"),
+    "ratio": lambda row: dash(row["ratio"], ".2f"),
 }
 
 
@@ -172,8 +167,8 @@ def _print_methods(table: "Table1") -> None:
         (
             method,
             f"{done} of {sets}",
-            *(_text(ratio, ".2f") for ratio in ratios),
-            _text(seconds, ".1f"),
+            *(dash(ratio, ".2f") for ratio in ratios),
+            dash(seconds, ".1f"),
         )
         for _, method, *ratios, done, sets, seconds in table.methods().itertuples()
     ]
@@ -183,8 +178,8 @@ def _print_methods(table: "Table1") -> None:
 def _print_ranks(table: "Table1") -> None:
     names = ("dataset", "rank of SALSA in the paper", "here", "learned", "methods here")
     cells = [
-        (dataset, *(_text(rank, ".0f") for rank in ranks), str(methods))
+        (dataset, *(dash(rank, ".0f") for rank in ranks), str(methods))
         for _, dataset, *ranks, methods in table.ranks().itertuples()
     ]
-    average = ("average", *(_text(rank, ".2f") for rank in table.average_ranks().values()), "")
+    average = ("average", *(dash(rank, ".2f") for rank in table.average_ranks().values()), "")
     print_table(names, [*cells, average])
