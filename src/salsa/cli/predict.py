@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from salsa._utils.jsonable import jsonable
-from salsa.cli.arguments import AsJson, Data, Model
+from salsa.cli.arguments import AsJson, Data, Model, option
 from salsa.cli.completion import complete_column
 from salsa.cli.prediction_file import model_features
 from salsa.cli.show import progress, show
@@ -39,25 +39,22 @@ def predict(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CSV or TSV file (or .gz), .parquet or .feather to write; default: CSV to standard output.",
-        ),
+        option("FILE", "CSV or TSV file (or .gz), .parquet or .feather to write; default: CSV to standard output."),
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(
-            metavar="PROBABILITY",
+        option(
+            "PROBABILITY",
+            "Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
             callback=_check_probability,
-            help="Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            autocompletion=complete_column,
-            help="Column of DATA to write beside the predictions, such as an identifier; may be repeated.",
+        option(
+            "COLUMN",
+            "Column of DATA to write beside the predictions, such as an identifier; may be repeated.",
+            complete_column,
         ),
     ] = None,
     as_json: AsJson = False,

@@ -2,9 +2,10 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -46,9 +47,18 @@ def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     Console(markup=False, emoji=False).print(table)
 
 
-def dash(value: float | None, form: str) -> str:
-    """Format a number; None and NaN become "-"."""
+def print_records(columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]]) -> None:
+    """Print a table of records: name of a column -> text with fields, such as "{alpha:.4g}"; None and NaN become -."""
+    print_table(columns, [[_Dashing().vformat(text, (), record) for text in columns.values()] for record in records])
+
+
+def dash(value: Any, form: str) -> str:
+    """Format a value; None and NaN become "-"."""
     return "-" if value is None or value != value else format(value, form)
+
+
+class _Dashing(Formatter):
+    format_field = staticmethod(dash)  # type: ignore[assignment]
 
 
 def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None) -> None:
@@ -81,13 +91,9 @@ class Listener:
         self.say = say
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Do nothing: there is nothing to prepare."""
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Do nothing: there is nothing to clean up."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing: a task is announced at its end, when its error is known."""
+
+    teardown = on_fit_task_begin = setup
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
         if metadata is not None:

@@ -1,34 +1,39 @@
 """salsa reproduce table1: Table 1 of the paper, with the published numbers beside ours."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from salsa.cli.arguments import AsJson, check_seconds
+from salsa.cli.arguments import AsJson, check_seconds, listed, option
 from salsa.cli.completion import complete_list, complete_words
-from salsa.cli.show import dash, print_table, progress, show
+from salsa.cli.show import dash, print_records, print_table, progress, show
 
 if TYPE_CHECKING:
     from salsa.paper.ledger import Job, Row
-    from salsa.paper.table1_pages import Entry, Table1
+    from salsa.paper.table1_pages import Table1
 
 ALL = "all"  # stands for the 22 methods of the paper and our own method
 
-
-COLUMNS: dict[str, Callable[[Any], str]] = {
-    "dataset": lambda row: row["dataset"],
-    "n": lambda row: str(row["n"]),
-    "D": lambda row: str(row["D"]),
-    "method": lambda row: row["method"],
-    "mse": lambda row: dash(row["mse"], ".5f"),
-    "order": lambda row: dash(row["order"], "d"),
-    "paper\nmse": lambda row: dash(row["published_mse"], ".5f"),
-    "paper\norder": lambda row: dash(row["published_order"], "d"),
-    "CPU\nseconds": lambda row: dash(row["seconds"], ".1f"),
-    "ratio": lambda row: dash(row["ratio"], ".2f"),
+ERRORS = {
+    "dataset": "{dataset}",
+    "n": "{n}",
+    "D": "{D}",
+    "method": "{method}",
+    "mse": "{mse:.5f}",
+    "order": "{order:d}",
+    "paper\nmse": "{published_mse:.5f}",
+    "paper\norder": "{published_order:d}",
+    "CPU\nseconds": "{seconds:.1f}",
+    "ratio": "{ratio:.2f}",
+}
+RATIOS = {
+    "method": "{method}",
+    "sets done": "{done} of {sets}",
+    "median ratio": "{median_ratio:.2f}",
+    "smallest": "{min_ratio:.2f}",
+    "largest": "{max_ratio:.2f}",
+    "CPU seconds": "{seconds:.1f}",
 }
 
 
@@ -47,44 +52,33 @@ def _method_names() -> list[str]:
 def table1(
     methods: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            autocompletion=complete_list(_method_names),
-            help="Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
+        option(
+            "NAMES",
+            "Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
             "as it comes), ridge, ..., svr-eps-untuned; all for the 22 of the paper and salsa-learned.",
+            complete_list(_method_names),
         ),
     ] = "salsa",
     protocol: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_words("authors", "described"),
-            help="authors: as their program did; described: as the paper says.",
+        option(
+            "NAME",
+            "authors: as their program did; described: as the paper says.",
+            complete_words("authors", "described"),
         ),
     ] = "authors",
     datasets: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            autocompletion=complete_list(_dataset_names),
-            help="Data sets, separated by commas; all if left out.",
-        ),
+        option("NAMES", "Data sets, separated by commas; all if left out.", complete_list(_dataset_names)),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for results.csv, table1.md and table1.json. Fits in results.csv are not run again.",
-        ),
+        option("DIR", "Folder for results.csv, table1.md and table1.json. Fits in results.csv are not run again."),
     ] = None,
     limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time limit of a fit, tuning included."),
+        float | None, option("SECONDS", "CPU time limit of a fit, tuning included.", callback=check_seconds)
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Parallel fits, one process each; with --out one per core."),
-    ] = None,
+    jobs: Annotated[int | None, option("N", "Parallel fits, one process each; with --out one per core.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Table 1 of the paper: mean squared error on its public data sets.
@@ -122,7 +116,7 @@ def table1(
 
 def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     """Return the names in a comma-separated list, each once; all known names if the text is None."""
-    names = list(known) if text is None else list(dict.fromkeys(name.strip().lower() for name in text.split(",")))
+    names = list(known) if text is None else list(dict.fromkeys(listed(text)))
     for name in names:
         if name not in known:
             raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
@@ -148,31 +142,13 @@ def _print_all(table: "Table1") -> None:
     from salsa.paper.experiments import OURS
 
     has_rivals = not set(table.errors.index) <= set(OURS)
-    _print_entries(table.entries, without={"n", "D"} if has_rivals else {"ratio"})  # a line has 80 letters
+    without = {"n", "D"} if has_rivals else {"ratio"}  # a line has 80 letters
+    print_records({name: text for name, text in ERRORS.items() if name not in without}, table.entries)
     if has_rivals:
-        _print_methods(table)
+        print_records(RATIOS, table.methods().to_dict("records"))
         _print_ranks(table)
     for _, dataset, method, status in table.unfinished().itertuples():
         print(f"{dataset}, {method}: {status}")
-
-
-def _print_entries(entries: Sequence["Entry"], without: set[str]) -> None:
-    columns = {name: cell for name, cell in COLUMNS.items() if name not in without}
-    print_table(columns, [[cell(entry) for cell in columns.values()] for entry in entries])
-
-
-def _print_methods(table: "Table1") -> None:
-    names = ("method", "sets done", "median ratio", "smallest", "largest", "CPU seconds")
-    cells = [
-        (
-            method,
-            f"{done} of {sets}",
-            *(dash(ratio, ".2f") for ratio in ratios),
-            dash(seconds, ".1f"),
-        )
-        for _, method, *ratios, done, sets, seconds in table.methods().itertuples()
-    ]
-    print_table(names, cells)
 
 
 def _print_ranks(table: "Table1") -> None:

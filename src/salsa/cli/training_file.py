@@ -97,7 +97,7 @@ class LargeTable(NamedTuple):
 
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
             X = plain_features(chunk, self.features, self.roles.category, self.data)
-            weights = [] if self.roles.weights is None else [numeric(chunk, self.roles.weights, self.data)]
+            weights = [] if self.roles.weights is None else [numeric(chunk[self.roles.weights], self.data)]
             yield X, target_of(chunk, self.roles.target, self.data), *weights
 
 
@@ -127,7 +127,7 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
     names = _feature_names(table, roles, data)
     names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
-    weight = None if roles.weights is None else numeric(table, roles.weights, data)
+    weight = None if roles.weights is None else numeric(table[roles.weights], data)
     X = features(table, names, roles.category, data)
     return WholeTable(X, y, weight, [*notes, *_code_notes(codes, set(map(str, X.select_dtypes("number"))))])
 

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import cache, partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from sklearn.svm import SVR
@@ -20,6 +20,8 @@ from salsa.paper.datasets import Dataset, load_dataset
 from salsa.paper.functions import Sample
 from salsa.paper.ledger import NAN, Job, Ledger, Row
 from salsa.paper.protocol import AuthorsProtocol
+
+Measure = Callable[..., Row]  # ``measure`` of job and start_clock, with the other arguments filled in
 
 NOISE_SEEDS = 5  # draws of the noise columns of airfoil and ccpp, which the authors' program did not keep
 PATIENCE = 20  # wall-clock limit over CPU limit, for a fit that waits and takes no CPU time
@@ -40,12 +42,6 @@ OURS = ("salsa", "salsa-5fold", "salsa-learned")  # methods that choose an order
 EVERY = ("salsa", "salsa-learned", *PAPER_RIVALS)  # the methods that "all" stands for
 # The slowest methods come first, so that no long fit is left over when all others are done.
 SLOW = ("additive-gp", "lq", "mars", "cosso", "spam", "svr-nu", "svr-eps", "gbrt", "salsa-learned", "krr", "gp")
-
-
-class Measure(Protocol):
-    """A function job -> row that can be pickled; it calls `start_clock` right before the fit."""
-
-    def __call__(self, job: Job, /, *, start_clock: Callable[[], None]) -> Row: ...
 
 
 def plan(datasets: Iterable[str], methods: Sequence[str], protocol: str = "authors") -> list[Job]:

@@ -95,19 +95,11 @@ def _non_additive(name: str, D: int) -> Experiment:
 
 
 _EXPERIMENTS = (
+    Experiment("fig1a", "D = 15, additive of order 3: order known", 15, 3, WIDE, ("salsa-d3", "salsa", *RIVALS), SIZES),
     Experiment(
-        "fig1a",
-        "D = 15, additive of order 3: order known",
-        *(15, 3, WIDE),
-        ("salsa-d3", "salsa", *RIVALS),
-        SIZES,
-    ),
-    Experiment(
-        "fig1b",
-        "D = 15, not additive: which order?",
-        *(15, 15, NARROW),
-        ("salsa-d1", "salsa-d2", "salsa-d4", "salsa-d8", "salsa-d15", "salsa"),
-        (50, 70, 100, 200, 400, 800, 1200),
+        *("fig1b", "D = 15, not additive: which order?", 15, 15, NARROW),
+        methods=("salsa-d1", "salsa-d2", "salsa-d4", "salsa-d8", "salsa-d15", "salsa"),
+        sizes=(50, 70, 100, 200, 400, 800, 1200),
     ),
     _non_additive("fig1c", 20),
     _non_additive("fig1d", 30),

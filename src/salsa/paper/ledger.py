@@ -67,7 +67,7 @@ class Ledger:
     def __init__(self, file: BinaryIO, layout: Layout) -> None:
         self.file, self.layout = file, layout
         whole = _whole_lines(file.read())
-        self.rows: dict[Job, Row] = _last_of_each_job(_parsed(whole, layout, file.name))
+        self.rows = _parsed(whole, layout, file.name)
         # An incomplete last line is removed, so that the next row begins on a new line.
         file.truncate(len(whole))
         file.seek(len(whole))
@@ -110,13 +110,8 @@ def open_ledger(path: Path, layout: Layout) -> Iterator[Ledger]:
 
 def read_rows(path: Path, layout: Layout) -> list[Row]:
     """Return the rows in a file, also while a run is writing it; an empty list if there is no file."""
-    if not path.exists():
-        return []
-    return list(_last_of_each_job(_parsed(_whole_lines(path.read_bytes()), layout, str(path))).values())
-
-
-def _last_of_each_job(rows: Iterable[Row]) -> dict[Job, Row]:
-    return {row.job: row for row in rows}
+    content = path.read_bytes() if path.exists() else b""
+    return list(_parsed(_whole_lines(content), layout, str(path)).values())
 
 
 def _whole_lines(content: bytes) -> bytes:
@@ -124,14 +119,15 @@ def _whole_lines(content: bytes) -> bytes:
     return content[: content.rfind(b"\n") + 1]
 
 
-def _parsed(content: bytes, layout: Layout, name: str) -> list[Row]:
-    """Parse the whole lines of a file; errors contain its name."""
+def _parsed(content: bytes, layout: Layout, name: str) -> dict[Job, Row]:
+    """Parse the whole lines of a file and return the last row of every job; errors contain the name of the file."""
     names = list(layout.columns)
     header, *lines = csv.reader(io.StringIO(content.decode(errors="replace"))) if content else [names]
     if header != names:
         expected = f"its first line should be {','.join(names)}"
         raise ValueError(f"{name} is not a file of these results: {expected}; move it away, or give another folder")
-    return [_row(line, layout, f"{name}, line {place}") for place, line in enumerate(lines, start=2)]
+    rows = [_row(line, layout, f"{name}, line {place}") for place, line in enumerate(lines, start=2)]
+    return {row.job: row for row in rows}
 
 
 def _row(line: Sequence[str], layout: Layout, place: str) -> Row:

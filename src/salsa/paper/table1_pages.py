@@ -102,17 +102,14 @@ class Table1:
     def methods(self) -> pd.DataFrame:
         """Return per method the median, smallest and largest ratio, the number of finished sets, and CPU seconds."""
         groups = self.frame.groupby("method", sort=False)
-        ratio = groups["ratio"]
-        return pd.DataFrame(
-            {
-                "median_ratio": ratio.median(),
-                "min_ratio": ratio.min(),
-                "max_ratio": ratio.max(),
-                "done": groups["mse"].count(),
-                "sets": groups.size(),
-                "seconds": groups["seconds"].sum(min_count=1),
-            }
-        ).reset_index()
+        summary = groups.agg(
+            median_ratio=("ratio", "median"),
+            min_ratio=("ratio", "min"),
+            max_ratio=("ratio", "max"),
+            done=("mse", "count"),
+            sets=("mse", "size"),
+        )
+        return summary.assign(seconds=groups["seconds"].sum(min_count=1)).reset_index()
 
     def ranks(self) -> pd.DataFrame:
         """Return per data set the rank of SALSA among the rivals that have an error, published and here; 1 is the best.
