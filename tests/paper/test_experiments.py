@@ -19,8 +19,7 @@ from salsa.baselines import BASELINES
 from salsa.paper import DATASETS, experiments, load_dataset
 from salsa.paper.experiments import EVERY, METHODS, OURS, PAPER_RIVALS, measure_table1, plan, run_all
 from salsa.paper.ledger import TABLE1, Job, Row, open_ledger, read_rows
-from salsa.paper.published import published
-from salsa.paper.table1_pages import as_entries, as_entry
+from salsa.paper.table1_pages import as_entries, as_entry, published
 
 needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
 NAME, HEADER = "results.csv", "dataset,method,protocol,seed,n,D,status,mse,order,seconds,wall_seconds,limit"

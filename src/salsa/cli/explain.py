@@ -1,6 +1,7 @@
 """salsa explain: variance shares, effects and Shapley values of a model."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -157,9 +158,8 @@ def _print_shares(summary: dict[str, Any]) -> None:
     sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
     cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
     _print_most(("feature", "% by itself", "% in total"), cells)
-    print_table(
-        ("order", "% of variance"), [(str(o["order"]), _percent(o["variance_share"])) for o in summary["orders"]]
-    )
+    orders = [(str(row["order"]), _percent(row["variance_share"])) for row in summary["orders"]]
+    print_table(("order", "% of variance"), orders)
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -177,8 +177,6 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _print_effect(effect: dict[str, Any]) -> None:
     """Print an effect at some points of its grid."""
-    from itertools import product
-
     import numpy as np
 
     names, effects, sds = effect["features"], np.array(effect["effect"]), np.array(effect["sd"])

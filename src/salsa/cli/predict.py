@@ -69,7 +69,8 @@ def predict(
     """
     kept = list(dict.fromkeys(keep or ()))
     if out is not None:
-        show(predict_file(model, data, out, interval, kept), _print_written, as_json)
+        done = predict_file(model, data, out, interval, kept)
+        show(done, lambda done: print(f"{done['rows']} predictions written to {done['out']}"), as_json)
         return
     if as_json and kept:
         raise ValueError("--keep with --json needs a file to write to: --out FILE")
@@ -172,7 +173,3 @@ def _json_lists(chunk: "pd.DataFrame") -> Iterator[tuple[str, str]]:
         if columns:
             values = chunk[columns if len(columns) > 1 else columns[0]].to_numpy()
             yield key, json.dumps(jsonable(values), allow_nan=False)[1:-1]
-
-
-def _print_written(summary: dict[str, Any]) -> None:
-    print(f"{summary['rows']} predictions written to {summary['out']}")

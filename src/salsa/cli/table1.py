@@ -1,7 +1,7 @@
 """salsa reproduce table1: Table 1 of the paper, with the published numbers beside ours."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ from salsa.cli.completion import complete_list, complete_words
 from salsa.cli.show import dash, print_records, print_table, progress, show
 
 if TYPE_CHECKING:
-    from salsa.paper.ledger import Job, Row
+    from salsa.paper.ledger import Job, Ledger, Row
     from salsa.paper.table1_pages import Table1
 
 ALL = "all"  # stands for the 22 methods of the paper and our own method
@@ -97,13 +97,15 @@ def table1(
     from salsa._utils.atomic import replacing
     from salsa.paper import DATASETS
     from salsa.paper.experiments import EVERY, METHODS, plan
+    from salsa.paper.ledger import TABLE1, open_ledger
     from salsa.paper.table1_pages import Table1, as_entries
 
     names = EVERY if methods.strip().lower() == ALL else _chosen("method", methods, METHODS)
     planned = plan(_chosen("data set", datasets, DATASETS), names, protocol)
     count, rows = f"{len(planned)} fit{'' if len(planned) == 1 else 's'}", list["Row"]()
-    with progress(f"Table 1: {count}") as say, ExitStack() as stack:
-        for row in _rows(planned, out, limit, jobs, stack):
+    opened = nullcontext() if out is None else open_ledger(out / "results.csv", TABLE1)
+    with progress(f"Table 1: {count}") as say, opened as ledger:
+        for row in _rows(planned, ledger, limit, jobs):
             rows.append(row)
             say(f"Table 1: {len(rows)} of {count}, the last {row.dataset}, {row.method}")
     table = Table1(as_entries(rows))
@@ -123,19 +125,15 @@ def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     return names
 
 
-def _rows(
-    planned: Sequence["Job"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
-) -> Iterator["Row"]:
+def _rows(planned: Sequence["Job"], ledger: "Ledger | None", limit: float | None, jobs: int | None) -> Iterator["Row"]:
     """Yield the rows: from this process, or from parallel processes if a folder, a limit or jobs are given."""
     from joblib import cpu_count
 
     from salsa.paper.experiments import measure_table1, run_all
-    from salsa.paper.ledger import TABLE1, open_ledger
 
-    if out is None and limit is None and jobs is None:
+    if ledger is None and limit is None and jobs is None:
         return map(measure_table1, planned)
-    ledger = None if out is None else stack.enter_context(open_ledger(out / "results.csv", TABLE1))
-    return run_all(planned, measure_table1, ledger, limit=limit, n_jobs=jobs or (1 if out is None else cpu_count()))
+    return run_all(planned, measure_table1, ledger, limit=limit, n_jobs=jobs or (1 if ledger is None else cpu_count()))
 
 
 def _print_all(table: "Table1") -> None:

@@ -141,7 +141,7 @@ def run_figure(
     for name in names:
         if (order := fixed_order(name)) is not None and order > experiment.D:
             raise ValueError(f"{name}: the order is at most the number of features, {experiment.D}")
-    path = csv_path(experiment, folder)
+    path = folder / f"{experiment.name}.csv"
     with open_ledger(path, experiment.layout) as ledger:
         _check_same_truth(experiment, ledger.rows.values(), path)
         jobs = experiment.jobs(trials, names, sizes or experiment.sizes)
@@ -159,14 +159,10 @@ def _check_same_truth(experiment: Experiment, rows: Iterable[Row], path: Path) -
             raise ValueError(f"{path} {problem}: move the file away")
 
 
-def csv_path(experiment: Experiment, folder: Path) -> Path:
-    return folder / f"{experiment.name}.csv"
-
-
 def points(experiment: Experiment, folder: Path, trials: int) -> list[Point]:
     """Return means over the first `trials` trials in NAME.csv; methods outside the experiment come last."""
     groups: dict[tuple[str, int], list[Row]] = {}
-    for row in read_rows(csv_path(experiment, folder), experiment.layout):
+    for row in read_rows(folder / f"{experiment.name}.csv", experiment.layout):
         if row.seed < trials:
             groups.setdefault((row.method, row.n), []).append(row)
     return [_point(experiment.name, groups[key]) for key in sorted(groups, key=lambda key: _place(experiment, *key))]
