@@ -107,7 +107,7 @@ class TestCommandLine:
     def test_salsa_reproduce_ends_soon_and_leaves_no_files(self, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         arguments = ("reproduce", "table1", "--methods", "salsa", "--datasets", "galaxy,housing", "--jobs", "2")
-        code, out, err, seconds = self.interrupt("salsa.paper.runner", "run_apart", 4.0, *arguments)
+        code, out, err, seconds = self.interrupt("salsa.paper.experiments", "run_apart", 4.0, *arguments)
         assert (code, out, err) == (130, b"", b"salsa: interrupted\n")
         assert contents(tmp_path) == {}
         assert seconds < 10

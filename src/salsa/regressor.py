@@ -200,18 +200,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         far outside the range of a feature trigger a warning.
         """
         check_probability("coverage", coverage)
-        X = encoded(self, X)
-        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        values = self.expansion_.predict(X, n_threads=threads)
-        parts = [
-            uncertainty.interval(values[rows], k, prior, coverage, n_threads=threads)
-            for rows, k, prior in self._blocks(X, uncertainty)
-        ]
-        intervals = np.concatenate(parts)
-        if np.isinf(intervals).any():
-            problem = f"there are too few training rows for intervals of coverage {coverage:g}"
-            warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
-        return self._shaped(intervals)
+        return self._shaped(predict_encoded(self, encoded(self, X), coverage)[1])
 
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
         """Return target, prediction without that row, and predictive standard deviation (n, q) of training rows.
@@ -279,6 +268,21 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
+    """Return f(X) (n, q) and the ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
+    uncertainty, threads = model._uncertainty(), parse_threads(model.n_jobs)
+    values = model.expansion_.predict(X, n_threads=threads)
+    parts = [
+        uncertainty.interval(values[rows], k, prior, coverage, n_threads=threads)
+        for rows, k, prior in model._blocks(X, uncertainty)
+    ]
+    intervals = np.concatenate(parts)
+    if np.isinf(intervals).any():
+        problem = f"there are too few training rows for intervals of coverage {coverage:g}"
+        warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
+    return values, intervals
 
 
 @contextmanager

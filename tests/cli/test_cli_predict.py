@@ -22,6 +22,7 @@ from salsa import SalsaRegressor
 from salsa.cli import predict
 from salsa.cli.tables import writing
 from salsa.cli.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
+from salsa.data.columns import Columns
 
 
 class TestPredict:
@@ -271,6 +272,13 @@ class TestIntervals:
         monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
         assert call(*arguments, "chunks.csv")[0] == 0
         assert Path("whole.csv").read_text() == Path("chunks.csv").read_text()
+
+    def test_every_chunk_is_encoded_once(self, call, folder, monkeypatch):
+        chunks, encode = [], Columns.encode
+        monkeypatch.setattr(predict, "chunk_rows", lambda *_: 7)
+        monkeypatch.setattr(Columns, "encode", lambda columns, X: chunks.append(len(X)) or encode(columns, X))
+        assert call("predict", "model.salsa", "new.csv", "--interval", "0.8")[0] == 0
+        assert chunks == [7, 7, 7, 4]
 
     def test_intervals_of_two_outputs_are_numbered(self, call, folder):
         train, new = make_table(), pd.read_csv("new.csv")

@@ -21,7 +21,7 @@ from cli.command import COMMAND, contents, interrupt, interruptible, make_table,
 from salsa import cli
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 from salsa.paper.datasets import PROTOCOLS
-from salsa.paper.runner import METHODS
+from salsa.paper.experiments import METHODS
 
 
 def test_a_named_pipe_is_read_once(tmp_path):

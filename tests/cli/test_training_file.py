@@ -1,4 +1,4 @@
-"""Tests of salsa fit in chunks, for files large relative to memory: models and messages equal those of whole files."""
+"""Tests of salsa fit in chunks, for files large relative to memory: models and messages do not depend on chunks."""
 
 import gzip
 import json
@@ -15,10 +15,10 @@ import pytest
 
 import salsa
 from cli.command import contents, make_table
-from salsa.cli import fit, large
-from salsa.cli.large import is_large
+from salsa.cli import fit, training_file
 from salsa.cli.tables import reading, texts
 from salsa.cli.tables.census import CsvTypes, csv_types
+from salsa.cli.training_file import is_large
 from salsa.persistence.archive import read_archive
 
 FIT = ["--target", "y", "--out", "m.salsa", "--order", "2", "--relevance", "equal", "--rank", "30", "--jobs", "1"]
@@ -59,7 +59,7 @@ def chunked(monkeypatch):
     """Give a function after whose call every file is large and is read in chunks of so many values."""
 
     def set_up(values=1000):
-        monkeypatch.setattr(large, "COPIES", 10**15)
+        monkeypatch.setattr(training_file, "COPIES", 10**15)
         monkeypatch.setattr(reading, "CHUNK_VALUES", values)
         monkeypatch.setattr(reading, "FIRST_ROWS", 17)
 
@@ -138,7 +138,7 @@ class TestModelsInChunks:
         check_same(*both_ways("t.csv", values=300))
 
     def test_a_small_memory_option_gives_an_identical_model(self, call, folder):
-        """Only the option --memory makes the file large."""
+        """The option --memory alone makes the file large."""
         make_table(40_000).to_parquet("t.parquet")
         assert not is_large("t.parquet", 50_000_000)
         assert is_large("t.parquet", 6_000_000)
@@ -291,7 +291,7 @@ class TestReport:
         table = make_table(500).assign(word=["u", "v"] * 250)
         table.to_csv("t.csv", index=False)
         chunked(values=300)
-        monkeypatch.setattr(large, "REPORT_ROWS", 60)
+        monkeypatch.setattr(training_file, "REPORT_ROWS", 60)
         code, out, err = call("fit", "t.csv", *FIT, "--report", "r.html")
         assert (code, err) == (0, "")
         shown = int(re.search(r"note +the report looks at (\d+) of the 500 rows\n", out)[1])
@@ -315,7 +315,7 @@ class TestProgressAndInterrupts:
         def watched(text):
             yield said.append
 
-        for module in (fit, large):
+        for module in (fit, training_file):
             monkeypatch.setattr(module, "progress", watched)
         make_table(400).to_csv("t.csv", index=False)
         chunked(values=1000)

@@ -16,7 +16,7 @@ except ImportError:
 
 from salsa.cli import compare, demo, explain, fit, info, predict, reproduce
 from salsa.cli.completion import serve_named_shell
-from salsa.cli.plain import PlainCommand, PlainGroup
+from salsa.cli.show import PlainCommand, PlainGroup
 
 UsageError: Any = typer.BadParameter.__base__  # the class of click, or of typer's own copy of click
 INTERRUPTED = 130

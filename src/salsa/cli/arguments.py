@@ -1,11 +1,24 @@
 """Arguments and options that several commands share."""
 
 import os
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
 
 from salsa.cli.completion import complete_column
+
+
+def option(
+    metavar: str,
+    help: str,
+    complete: Callable[..., list[str]] | None = None,
+    *,
+    callback: Callable[..., Any] | None = None,
+    min: float | None = None,
+) -> Any:
+    """Return an option: the name of its value and its text in the help, and the completion and check of its value."""
+    return typer.Option(metavar=metavar, help=help, autocompletion=complete, callback=callback, min=min)
 
 
 def check_readable(path: str | None) -> str | None:
@@ -15,34 +28,29 @@ def check_readable(path: str | None) -> str | None:
     return path
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        callback=check_readable,
-        help="CSV or TSV file (or .gz), .parquet or .feather; - for CSV from a pipe.",
-    ),
-]
-Model = Annotated[
-    str, typer.Argument(metavar="MODEL", callback=check_readable, help="Model file that salsa fit wrote.")
-]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to ignore; may be repeated."),
-]
-Category = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        autocompletion=complete_column,
-        help="Column to take as categories, even if it holds numbers; may be repeated.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-
-
 def check_seconds(value: float | None) -> float | None:
     """Return a time limit in seconds, or None for no limit; raise BadParameter unless it is positive and finite."""
     if value is not None and not 0 < value < float("inf"):
         raise typer.BadParameter(f"{value} is not a positive number of seconds, such as 120")
     return value
+
+
+def listed(text: str) -> list[str]:
+    """Return the words of a comma-separated list in small letters."""
+    return [word.strip().lower() for word in text.split(",")]
+
+
+def _argument(metavar: str, help: str) -> Any:
+    return typer.Argument(metavar=metavar, callback=check_readable, help=help)
+
+
+Data = Annotated[str, _argument("DATA", "CSV or TSV file (or .gz), .parquet or .feather; - for CSV from a pipe.")]
+SomeData = Annotated[str | None, _argument("DATA", "Table of rows to explain, as for salsa predict.")]
+Model = Annotated[str, _argument("MODEL", "Model file that salsa fit wrote.")]
+Target = Annotated[str, option("COLUMN", "Column to predict.", complete_column)]
+Drop = Annotated[list[str] | None, option("COLUMN", "Column to ignore; may be repeated.", complete_column)]
+Category = Annotated[
+    list[str] | None,
+    option("COLUMN", "Column to take as categories, even if it holds numbers; may be repeated.", complete_column),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

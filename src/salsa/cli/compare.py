@@ -6,17 +6,23 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from salsa.cli.arguments import AsJson, Category, Data, Drop, check_seconds
-from salsa.cli.completion import complete_column, complete_list
-from salsa.cli.show import print_fields, print_table, progress, show
+from salsa.cli.arguments import AsJson, Category, Data, Drop, Target, check_seconds, option
+from salsa.cli.completion import complete_list
+from salsa.cli.show import print_fields, print_records, progress, show
 from salsa.cli.training_file import Roles, whole_table
 
 if TYPE_CHECKING:
     from salsa.baselines import Comparison
 
 ALL, PAPER = "all", "paper"  # words that stand for several methods
+COLUMNS = {
+    "method": "{method}",
+    "mse": "{mse:.4g}",
+    "+/-": "{mse_se:.2g}",
+    "R2": "{r2:.4f}",
+    "fit\nseconds": "{fit_seconds:.2f}",
+    "predict\nseconds": "{predict_seconds:.3f}",
+}
 
 
 def _method_names() -> list[str]:
@@ -27,28 +33,25 @@ def _method_names() -> list[str]:
 
 def compare(
     data: Data,
-    target: Annotated[str, typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to predict.")],
+    target: Target,
     methods: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            autocompletion=complete_list(_method_names),
-            help="Methods, separated by commas: salsa, ridge, ...; paper: the methods of the paper; all: all methods; "
+        option(
+            "NAMES",
+            "Methods, separated by commas: salsa, ridge, ...; paper: the methods of the paper; all: all methods; "
             "default: a few fast methods.",
+            complete_list(_method_names),
         ),
     ] = None,
-    cv: Annotated[int, typer.Option(metavar="FOLDS", min=2, help="Number of cross-validation folds.")] = 5,
+    cv: Annotated[int, option("FOLDS", "Number of cross-validation folds.", min=2)] = 5,
     limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", callback=check_seconds, help="Time limit of a method for all folds together."),
+        float | None, option("SECONDS", "Time limit of a method for all folds together.", callback=check_seconds)
     ] = None,
     drop: Drop = None,
     category: Category = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also draw the errors to this .png, .svg or .pdf file.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="Seed of the shuffled folds.")] = 0,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, help="Methods that run in parallel.")] = 1,
+    plot: Annotated[Path | None, option("FILE", "Also draw the errors to this .png, .svg or .pdf file.")] = None,
+    seed: Annotated[int, option("NUMBER", "Seed of the shuffled folds.", min=0)] = 0,
+    jobs: Annotated[int, option("N", "Methods that run in parallel.", min=1)] = 1,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on a table by their mean squared error in cross-validation, with equal folds for all methods.
@@ -130,17 +133,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
 def _print_comparison(fields: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     print_fields((name, value) for name, value in fields.items() if value is not None)
     finished = [row for row in rows if row["status"] == "ok"]  # failed methods come last
-    names = ("method", "mse", "+/-", "R2", "fit\nseconds", "predict\nseconds")
-    print_table(names, map(_cells, finished))
+    print_records(COLUMNS, finished)
     if failed := rows[len(finished) :]:
         width = max(len(row["method"]) for row in failed)
         print(*("", *(f"{row['method']:<{width}}  {row['status']}" for row in failed)), sep="\n")
-
-
-def _cells(row: dict[str, Any]) -> Iterator[str]:
-    yield row["method"]
-    yield f"{row['mse']:.4g}"
-    yield f"{row['mse_se']:.2g}"
-    yield f"{row['r2']:.4f}"
-    yield f"{row['fit_seconds']:.2f}"
-    yield f"{row['predict_seconds']:.3f}"

@@ -3,21 +3,17 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from salsa.cli.arguments import AsJson
+from salsa.cli.arguments import AsJson, option
 from salsa.cli.explain import importance, print_importance
 from salsa.cli.fit import fit_file, print_fit
 from salsa.cli.predict import predict_file
 from salsa.cli.prediction_file import read_features
-from salsa.cli.report import write_html
-from salsa.cli.show import print_table, show
+from salsa.cli.show import print_table, show, write_html
+from salsa.cli.training_file import Roles
 
 
 def demo(
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder to write into; created if needed.")] = Path(
-        "salsa-demo"
-    ),
+    out: Annotated[Path, option("FOLDER", "Folder to write into; created if needed.")] = Path("salsa-demo"),
     as_json: AsJson = False,
 ) -> None:
     """Fit, predict and report on a small table.
@@ -33,7 +29,7 @@ def demo(
     train, test, path, report = (out / name for name in ("train.csv", "test.csv", "model.salsa", "report.html"))
     check_output(report)
     _write_data(out / "data.csv", train, test)
-    summary = fit_file(SalsaRegressor(random_state=0), str(train), "target", path)
+    summary = fit_file(SalsaRegressor(random_state=0), str(train), Roles("target"), path)
     predict_file(str(path), str(test), out / "predictions.csv")
     summary["test_r2"] = _compare(train, test, out / "predictions.csv")
     model = load(path)

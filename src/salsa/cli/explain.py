@@ -1,16 +1,14 @@
 """salsa explain: variance shares, effects and Shapley values of a model."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from salsa.cli.arguments import AsJson, Model, check_readable
+from salsa.cli.arguments import AsJson, Model, SomeData, option
 from salsa.cli.completion import complete_column, complete_features
 from salsa.cli.prediction_file import read_features
-from salsa.cli.report import write_html
-from salsa.cli.show import print_fields, print_table, progress, show
+from salsa.cli.show import print_fields, print_table, progress, show, write_html
 
 if TYPE_CHECKING:
     from salsa.explain import Anova
@@ -22,26 +20,18 @@ MOST_POINTS = (11, 5, 3)  # printed points per feature of an effect of one, of t
 
 def explain(
     model: Model,
-    data: Annotated[
-        str | None,
-        typer.Argument(metavar="DATA", callback=check_readable, help="Table of rows to explain, as for salsa predict."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column of DATA with the observed target."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Also write a report to this HTML file.")] = None,
+    data: SomeData = None,
+    target: Annotated[str | None, option("COLUMN", "Column of DATA with the observed target.", complete_column)] = None,
+    out: Annotated[Path | None, option("FILE", "Also write a report to this HTML file.")] = None,
     effects: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="FEATURE",
-            autocompletion=complete_features,
-            help="Also show the effect of a feature, or the joint effect of several (a,b); may be repeated.",
+        option(
+            "FEATURE",
+            "Also show the effect of a feature, or the joint effect of several (a,b); may be repeated.",
+            complete_features,
         ),
     ] = None,
-    row: Annotated[
-        int | None, typer.Option(metavar="N", help="Explain the prediction of row N of DATA, counted from 1.")
-    ] = None,
+    row: Annotated[int | None, option("N", "Explain the prediction of row N of DATA, counted from 1.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what matters in a model: shares of the variance of its predictions over the training rows.
@@ -87,10 +77,9 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str
 
 def print_importance(terms: Sequence[dict[str, Any]]) -> None:
     """Print the terms of largest variance share."""
-    worth = [term for term in terms if term["variance_share"] >= LEAST_SHARE][:MOST]
-    rows = [(term["term"], str(term["order"]), _percent(term["variance_share"])) for term in worth]
-    print_table(("term", "order", "% of variance"), rows)
-    _print_rest(len(terms) - len(rows))
+    rows = [(term["term"], str(term["order"]), _percent(term["variance_share"])) for term in terms]
+    worth = sum(term["variance_share"] >= LEAST_SHARE for term in terms)
+    _print_most(("term", "order", "% of variance"), rows, min(worth, MOST))
 
 
 def _check_data(data: str | None, target: str | None, row: int | None) -> None:
@@ -158,8 +147,7 @@ def _print_explanation(summary: dict[str, Any]) -> None:
         _print_effect(effect)
     if "data" in summary:
         means = [(entry["feature"], f"{entry['mean_size']:.4g}") for entry in summary["data"]["contributions"]]
-        print_table(("feature", "mean size of its contribution"), means[:MOST])
-        _print_rest(len(means) - MOST)
+        _print_most(("feature", "mean size of its contribution"), means)
     if "row" in summary:
         _print_row(summary["row"])
 
@@ -169,11 +157,9 @@ def _print_shares(summary: dict[str, Any]) -> None:
     print_importance(summary["importance"])
     sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
     cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
-    print_table(("feature", "% by itself", "% in total"), cells[:MOST])
-    _print_rest(len(cells) - MOST)
-    print_table(
-        ("order", "% of variance"), [(str(o["order"]), _percent(o["variance_share"])) for o in summary["orders"]]
-    )
+    _print_most(("feature", "% by itself", "% in total"), cells)
+    orders = [(str(row["order"]), _percent(row["variance_share"])) for row in summary["orders"]]
+    print_table(("order", "% of variance"), orders)
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -191,14 +177,14 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _print_effect(effect: dict[str, Any]) -> None:
     """Print an effect at some points of its grid."""
-    from itertools import product
+    import numpy as np
 
-    names = effect["features"]
+    names, effects, sds = effect["features"], np.array(effect["effect"]), np.array(effect["sd"])
     most = MOST_POINTS[min(len(names), len(MOST_POINTS)) - 1]
     rows = []
     for places in product(*(_spread(len(values), most) for values in effect["values"])):
         point = [_text(values[place]) for values, place in zip(effect["values"], places, strict=True)]
-        rows.append((*point, f"{_at(effect['effect'], places):.4g}", f"{_at(effect['sd'], places):.2g}"))
+        rows.append((*point, f"{effects[places]:.4g}", f"{sds[places]:.2g}"))
     print_table((*names, "effect", "+/-"), rows)
     print(f"{_percent(effect['variance_share'])} % of the variance")
 
@@ -216,9 +202,10 @@ def _print_row(explained: dict[str, Any]) -> None:
     print_table(("feature", "value", "contribution"), rows)
 
 
-def _print_rest(count: int) -> None:
-    if count > 0:
-        print(f"... and {count} smaller ones")
+def _print_most(names: Sequence[str], rows: Sequence[Sequence[str]], most: int = MOST) -> None:
+    print_table(names, rows[:most])
+    if len(rows) > most:
+        print(f"... and {len(rows) - most} smaller ones")
 
 
 def _percent(share: float) -> str:
@@ -235,9 +222,3 @@ def _text(value: Any) -> str:
 def _spread(count: int, most: int) -> Iterable[int]:
     """Return at most `most` of the numbers 0..count-1, evenly spaced, with both ends."""
     return range(count) if count <= most else (round(i * (count - 1) / (most - 1)) for i in range(most))
-
-
-def _at(nested: list[Any], places: Sequence[int]) -> float:
-    for place in places:
-        nested = nested[place]
-    return nested  # type: ignore[return-value]

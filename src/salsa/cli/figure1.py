@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from salsa.cli.arguments import AsJson, check_seconds
-from salsa.cli.plain import PlainCommand
-from salsa.cli.show import print_table, progress, show
+from salsa.cli.arguments import AsJson, check_seconds, listed, option
+from salsa.cli.show import PlainCommand, print_records, progress, show
 
 if TYPE_CHECKING:
     from salsa.paper.figures import Point
@@ -21,6 +20,15 @@ NAMES = {
     "fig1d": "the order by cross-validation, D = 30",
     "fig1e": "the order by cross-validation, D = 40",
     "fig1f": "the order by cross-validation, D = 50",
+}
+COLUMNS = {
+    "method": "{method}",
+    "n": "{n}",
+    "error": "{share:.5f}",
+    "standard\nerror": "{share_se:.5f}",
+    "order": "{order:d}",
+    "trials": "{trials}",
+    "CPU\nseconds": "{seconds:.1f}",
 }
 HELP = (
     "Figure {part} of the paper: {what}.",
@@ -40,55 +48,38 @@ def add_figures(app: typer.Typer) -> None:
 
 def _command(name: str) -> Callable[..., None]:
     def command(
-        out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the CSV file and the picture.")],
-        trials: Annotated[int, typer.Option(metavar="N", min=1, help="Draws of the data; the paper has 10.")] = 10,
+        out: Annotated[Path, option("DIR", "Folder for the CSV file and the picture.")],
+        trials: Annotated[int, option("N", "Draws of the data; the paper has 10.", min=1)] = 10,
         methods: Annotated[
-            str | None,
-            typer.Option(
-                metavar="NAMES", help="Methods, separated by commas, such as salsa-d3,salsa,krr; default: all."
-            ),
+            str | None, option("NAMES", "Methods, separated by commas, such as salsa-d3,salsa,krr; default: all.")
         ] = None,
-        rows: Annotated[
-            str | None, typer.Option(metavar="NUMBERS", help="Numbers of rows, separated by commas, such as 100,400.")
-        ] = None,
-        limit: Annotated[
-            float,
-            typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time limit of a fit."),
-        ] = 120.0,
-        jobs: Annotated[
-            int | None, typer.Option(metavar="N", min=1, help="Parallel fits; default: one per core.")
-        ] = None,
+        rows: Annotated[str | None, option("NUMBERS", "Numbers of rows, separated by commas, such as 100,400.")] = None,
+        limit: Annotated[float, option("SECONDS", "CPU time limit of a fit.", callback=check_seconds)] = 120.0,
+        jobs: Annotated[int | None, option("N", "Parallel fits; default: one per core.", min=1)] = None,
         as_json: AsJson = False,
     ) -> None:
-        show(_reproduce(name, out, trials, methods, rows, limit, jobs), _print_points, as_json)
+        from joblib import cpu_count
+
+        from salsa.paper.curves import draw_figure, save_figure
+        from salsa.paper.figures import FIGURES, points, run_figure
+
+        fits = run_figure(
+            FIGURES[name],
+            out,
+            trials=trials,
+            methods=listed(methods) if methods else (),
+            sizes=_sizes(rows) if rows else (),
+            time_limit=limit,
+            n_jobs=jobs or cpu_count(),
+        )
+        with progress(f"Figure {name.removeprefix('fig')}") as say:
+            for row, left in fits:
+                say(f"{left} fits to go; the last: {row.method}, {row.n} rows, trial {row.seed + 1}")
+        found = points(FIGURES[name], out, trials)
+        save_figure(draw_figure(found, FIGURES[name].title), out / f"{name}.png")
+        show(found, _print_points, as_json)
 
     return command
-
-
-def _reproduce(
-    name: str, out: Path, trials: int, methods: str | None, rows: str | None, limit: float, jobs: int | None
-) -> list["Point"]:
-    from joblib import cpu_count
-
-    from salsa.paper.curves import draw_figure, save_figure
-    from salsa.paper.figures import FIGURES, points, run_figure
-
-    experiment = FIGURES[name]
-    fits = run_figure(
-        experiment,
-        out,
-        trials=trials,
-        methods=[word.strip().lower() for word in methods.split(",")] if methods else (),
-        sizes=_sizes(rows) if rows else (),
-        time_limit=limit,
-        n_jobs=jobs or cpu_count(),
-    )
-    with progress(f"Figure {name.removeprefix('fig')}") as say:
-        for row, left in fits:
-            say(f"{left} fits to go; the last: {row.method}, {row.n} rows, trial {row.trial + 1}")
-    found = points(experiment, out, trials)
-    save_figure(draw_figure(found, experiment.title), out / f"{name}.png")
-    return found
 
 
 def _sizes(text: str) -> list[int]:
@@ -102,23 +93,7 @@ def _sizes(text: str) -> list[int]:
 
 
 def _print_points(points: list["Point"]) -> None:
-    names = ("method", "n", "error", "standard\nerror", "order", "trials", "CPU\nseconds")
-    print_table(names, [_cells(point) for point in points])
+    print_records(COLUMNS, points)
     for point in points:
         if point["status"] != "ok":
             print(f"{point['method']}, n = {point['n']}: {point['status']}; not drawn")
-
-
-def _cells(point: "Point") -> tuple[str, ...]:
-    def text(value: Any, form: str) -> str:
-        return "-" if value is None else format(value, form)
-
-    return (
-        point["method"],
-        str(point["n"]),
-        text(point["share"], ".5f"),
-        text(point["share_se"], ".5f"),
-        text(point["order"], "d"),
-        str(point["trials"]),
-        text(point["seconds"], ".1f"),
-    )

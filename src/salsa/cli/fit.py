@@ -5,15 +5,11 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from salsa.cli.arguments import AsJson, Category, Data, Drop
+from salsa.cli.arguments import AsJson, Category, Data, Drop, Target, option
 from salsa.cli.completion import complete_column, complete_words
 from salsa.cli.info import cross_validated, r2_field
-from salsa.cli.large import is_large, large_table
-from salsa.cli.report import write_html
-from salsa.cli.show import Listener, print_fields, print_table, progress, show
-from salsa.cli.training_file import Roles, Training, whole_table
+from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
+from salsa.cli.training_file import LargeTable, Roles, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
@@ -21,80 +17,36 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
 CURVES = sorted(NUMERIC_BASES, key=lambda name: BASE_KERNELS[name].smoothness, reverse=True)
+HELP = {
+    "order": "How many columns may interact: auto, bisect, a number such as 3, or candidates such as 1,2,3.",
+    "alpha": "Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.",
+    "relevance": "learned: learn which columns matter; equal: all columns alike, as in the paper.",
+    "interactions": "up_to: all orders up to ORDER; exact: only ORDER, as in the paper.",
+    "kernel": f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
+    "bandwidth": "Width of the kernels: auto, rule_of_thumb, or a factor of the rule (the paper: 20).",
+    "memory": "Memory limit, such as 4GB; default: 80 % of the available memory.",
+}
 
 
 def fit(
     data: Data,
-    target: Annotated[str, typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column to predict.")],
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Model file to write, for example model.salsa.")],
-    order: Annotated[
-        str,
-        typer.Option(
-            metavar="ORDER",
-            autocompletion=complete_words(*ORDERS),
-            help="How many columns may interact: auto, bisect, a number such as 3, or candidates such as 1,2,3.",
-        ),
-    ] = "auto",
-    alpha: Annotated[
-        str,
-        typer.Option(
-            metavar="ALPHA",
-            autocompletion=complete_words(*ALPHAS),
-            help="Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.",
-        ),
-    ] = "auto",
-    relevance: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            autocompletion=complete_words("learned", "equal"),
-            help="learned: learn which columns matter; equal: all columns alike, as in the paper.",
-        ),
-    ] = "learned",
-    interactions: Annotated[
-        str,
-        typer.Option(
-            metavar="KIND",
-            autocompletion=complete_words("up_to", "exact"),
-            help="up_to: all orders up to ORDER; exact: only ORDER, as in the paper.",
-        ),
-    ] = "up_to",
-    kernel: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_words("auto", *CURVES),
-            help=f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
-        ),
-    ] = "auto",
-    bandwidth: Annotated[
-        str,
-        typer.Option(
-            metavar="WIDTH",
-            autocompletion=complete_words(*WIDTHS),
-            help="Width of the kernels: auto, rule_of_thumb, or a factor of the rule (the paper: 20).",
-        ),
-    ] = "auto",
-    cv: Annotated[int, typer.Option(metavar="FOLDS", help="Number of cross-validation folds.")] = 5,
-    weights: Annotated[
-        str | None,
-        typer.Option(metavar="COLUMN", autocompletion=complete_column, help="Column with the weights of the rows."),
-    ] = None,
+    target: Target,
+    out: Annotated[Path, option("FILE", "Model file to write, for example model.salsa.")],
+    order: Annotated[str, option("ORDER", HELP["order"], complete_words(*ORDERS))] = "auto",
+    alpha: Annotated[str, option("ALPHA", HELP["alpha"], complete_words(*ALPHAS))] = "auto",
+    relevance: Annotated[str, option("KIND", HELP["relevance"], complete_words("learned", "equal"))] = "learned",
+    interactions: Annotated[str, option("KIND", HELP["interactions"], complete_words("up_to", "exact"))] = "up_to",
+    kernel: Annotated[str, option("NAME", HELP["kernel"], complete_words("auto", *CURVES))] = "auto",
+    bandwidth: Annotated[str, option("WIDTH", HELP["bandwidth"], complete_words(*WIDTHS))] = "auto",
+    cv: Annotated[int, option("FOLDS", "Number of cross-validation folds.")] = 5,
+    weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.", complete_column)] = None,
     drop: Drop = None,
     category: Category = None,
-    report: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a report of the model to this HTML file.")
-    ] = None,
-    rank: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Largest number of anchor rows for a large table; default: 2000."),
-    ] = None,
-    memory: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Memory limit, such as 4GB; default: 80 % of the available memory."),
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="NUMBER", help="Seed of the shuffled folds.")] = 0,
-    jobs: Annotated[int | None, typer.Option(metavar="N", help="Number of threads; -1 for all.")] = None,
+    report: Annotated[Path | None, option("FILE", "Also write a report of the model to this HTML file.")] = None,
+    rank: Annotated[int | None, option("N", "Largest number of anchor rows for a large table; default: 2000.")] = None,
+    memory: Annotated[str | None, option("SIZE", HELP["memory"])] = None,
+    seed: Annotated[int, option("NUMBER", "Seed of the shuffled folds.")] = 0,
+    jobs: Annotated[int | None, option("N", "Number of threads; -1 for all.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
@@ -122,27 +74,19 @@ def fit(
         n_jobs=jobs,
         random_state=seed,
     )
-    summary = fit_file(model, data, target, out, weights, drop or (), category or (), report)
+    summary = fit_file(model, data, Roles(target, weights, drop or (), category or ()), out, report)
     show(summary, print_fit, as_json)
 
 
-def fit_file(
-    model: "SalsaRegressor",
-    data: str,
-    target: str,
-    out: Path,
-    weights: str | None = None,
-    drop: Sequence[str] = (),
-    category: Sequence[str] = (),
-    report: Path | None = None,
-) -> dict[str, Any]:
+def fit_file(model: "SalsaRegressor", data: str, roles: Roles, out: Path, report: Path | None = None) -> dict[str, Any]:
     """Read the table, fit and save the model, write the report, and return the summary to print."""
+    from salsa._utils.memory import memory_limit_bytes
     from salsa.cli.tables.writing import check_output
 
     check_output(out, data)
     if report is not None:
         check_output(report, data, str(out))
-    table = _training(model, data, Roles(target, weights, drop, category))
+    table = training_table(data, roles, memory_limit_bytes(model.memory_limit))
     with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
         table.fit(_listening(model, say), say)
     model.save(out.resolve())
@@ -153,7 +97,7 @@ def fit_file(
         "features": table.features,
         "categorical": list(compress(table.features, model.columns_.categorical)),
         "missing": table.missing,
-        "target": target,
+        "target": roles.target,
         **choices,
         "notes": [*table.notes, *choices["notes"], *looked_at],
         "model": str(out),
@@ -166,15 +110,7 @@ def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaReg
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 
-def _training(model: "SalsaRegressor", data: str, roles: Roles) -> Training:
-    """Read the table: whole, or in chunks if it is large relative to memory."""
-    from salsa._utils.memory import memory_limit_bytes
-
-    is_too_large = is_large(data, memory_limit_bytes(model.memory_limit))
-    return large_table(data, roles) if is_too_large else whole_table(data, roles)
-
-
-def _write_report(model: "SalsaRegressor", table: Training, path: Path) -> list[str]:
+def _write_report(model: "SalsaRegressor", table: WholeTable | LargeTable, path: Path) -> list[str]:
     """Write the report; return a note if it does not look at all rows."""
     X, y = table.shown(model)
     write_html(model, path, X, y)
@@ -221,33 +157,28 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _print_orders(orders: list[dict[str, Any]]) -> None:
-    rows = [
-        (
-            f"{'* ' if row['chosen'] else ''}{row['order']}",
-            f"{row['alpha']:.4g}",
-            f"{row['r2']:.4f}",
-            f"{row['standard_error']:.4f}",
-            f"{row['degrees_of_freedom']:.1f}",
-            f"{row['seconds']:.2f}",
-        )
-        for row in orders
-    ]
-    print_table(("order", "alpha", "R2", "+/-", "degrees of freedom", "seconds"), rows)
+    columns = {
+        "order": "{mark}{order}",
+        "alpha": "{alpha:.4g}",
+        "R2": "{r2:.4f}",
+        "+/-": "{standard_error:.4f}",
+        "degrees of freedom": "{degrees_of_freedom:.1f}",
+        "seconds": "{seconds:.2f}",
+    }
+    print_records(columns, [row | {"mark": "* " if row["chosen"] else ""} for row in orders])
     print("* chosen")
 
 
 def _print_race(race: list[dict[str, Any]], order: int) -> None:
     """Print the kernels that competed by held-out R2; `order` is the order of the final model."""
-    rows = [
-        (
-            f"{'*' if row['won'] else ' '} {row['kernel']}",
-            str(row["order"]),
-            f"{1 - row['error']:.4f}",
-            f"{row['standard_error']:.4f}",
-        )
-        for row in sorted(race, key=lambda row: row["error"])
-    ]
-    print_table(("kernel", "order", "held-out R2", "+/-"), rows)
+    columns = {
+        "kernel": "{mark} {kernel}",
+        "order": "{order}",
+        "held-out R2": "{r2:.4f}",
+        "+/-": "{standard_error:.4f}",
+    }
+    ranked = sorted(race, key=lambda row: row["error"])
+    print_records(columns, [row | {"mark": "*" if row["won"] else " ", "r2": 1 - row["error"]} for row in ranked])
     kept = next(row for row in race if row["won"])
     print("* kept" if kept["order"] == order else f"* kept; it was learned again from all rows, with order {order}")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from salsa.cli.arguments import AsJson, Model
-from salsa.cli.show import print_fields, print_table, show
+from salsa.cli.show import print_fields, print_records, show
 
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
@@ -73,16 +73,14 @@ def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
 
 def _print_info(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
-    rows = [
-        (
-            feature["name"],
-            feature["kind"] if feature["levels"] is None else f"{feature['kind']}, levels: {feature['levels']}",
-            f"{feature['relevance']:.4g}",
-            "-" if feature["bandwidth"] is None else f"{feature['bandwidth']:.4g}",
-        )
-        for feature in summary["features"]
-    ]
-    print_table(("feature", "kind", "relevance", "bandwidth"), rows)
+    columns = {
+        "feature": "{name}",
+        "kind": "{kind}{count}",
+        "relevance": "{relevance:.4g}",
+        "bandwidth": "{bandwidth:.4g}",
+    }
+    features = [f | {"count": "" if f["levels"] is None else f", levels: {f['levels']}"} for f in summary["features"]]
+    print_records(columns, features)
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:

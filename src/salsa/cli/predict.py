@@ -4,7 +4,6 @@ import json
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,16 +12,15 @@ from typing import IO, TYPE_CHECKING, Annotated, Any
 import typer
 
 from salsa._utils.jsonable import jsonable
-from salsa.cli.arguments import AsJson, Data, Model
+from salsa.cli.arguments import AsJson, Data, Model, option
 from salsa.cli.completion import complete_column
 from salsa.cli.prediction_file import model_features
 from salsa.cli.show import progress, show
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
-    from numpy.typing import NDArray
 
+    from salsa._utils.arrays import Floats
     from salsa.regressor import SalsaRegressor
 
 CHUNK_WORK = 2**30  # kernel values per chunk, or multiplications for intervals: about one second
@@ -41,25 +39,22 @@ def predict(
     data: Data,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="CSV or TSV file (or .gz), .parquet or .feather to write; default: CSV to standard output.",
-        ),
+        option("FILE", "CSV or TSV file (or .gz), .parquet or .feather to write; default: CSV to standard output."),
     ] = None,
     interval: Annotated[
         float | None,
-        typer.Option(
-            metavar="PROBABILITY",
+        option(
+            "PROBABILITY",
+            "Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
             callback=_check_probability,
-            help="Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
         ),
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN",
-            autocompletion=complete_column,
-            help="Column of DATA to write beside the predictions, such as an identifier; may be repeated.",
+        option(
+            "COLUMN",
+            "Column of DATA to write beside the predictions, such as an identifier; may be repeated.",
+            complete_column,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -74,7 +69,8 @@ def predict(
     """
     kept = list(dict.fromkeys(keep or ()))
     if out is not None:
-        show(predict_file(model, data, out, interval, kept), _print_written, as_json)
+        done = predict_file(model, data, out, interval, kept)
+        show(done, lambda done: print(f"{done['rows']} predictions written to {done['out']}"), as_json)
         return
     if as_json and kept:
         raise ValueError("--keep with --json needs a file to write to: --out FILE")
@@ -105,21 +101,19 @@ def predictions(
     model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
 ) -> Iterator["pd.DataFrame"]:
     """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered."""
-    from salsa._utils.user_warning import OutsideRangeWarning
-
-    for X, kept in model_features(model, data, chunk_rows(model, interval), keep):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OutsideRangeWarning)  # printed once for all chunks
-            chunk = _predicted(model, X, interval)
-        yield _beside(kept, chunk)
+    for rows, kept in model_features(model, data, chunk_rows(model, interval), keep):
+        yield _beside(kept, _predicted(model, rows, interval))
 
 
-def _predicted(model: "SalsaRegressor", X: Any, interval: float | None) -> "pd.DataFrame":
-    chunk = _numbered("prediction", model.predict(X))
+def _predicted(model: "SalsaRegressor", rows: "Floats", interval: float | None) -> "pd.DataFrame":
+    """Return the columns of predictions for encoded rows."""
+    from salsa._utils.threads import parse_threads
+    from salsa.regressor import predict_encoded
+
     if interval is None:
-        return chunk
-    ends = model.predict_interval(X, interval)
-    return chunk.join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+        return _numbered("prediction", model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
+    values, ends = predict_encoded(model, rows, interval)
+    return _numbered("prediction", values).join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
@@ -144,12 +138,12 @@ def _told(chunks: Iterator["pd.DataFrame"], say: Callable[[str], None]) -> Itera
         say(f"Predicting: {rows} rows")
 
 
-def _numbered(name: str, values: "NDArray[np.float64]") -> "pd.DataFrame":
-    """Return one column of this name, or one numbered column per output."""
+def _numbered(name: str, values: "Floats") -> "pd.DataFrame":
+    """Return the values (n, q) as one column of this name, or one numbered column per output."""
     import pandas as pd
 
-    names = [name] if values.ndim == 1 or values.shape[1] == 1 else [f"{name}_{j}" for j in range(values.shape[1])]
-    return pd.DataFrame(values.reshape(len(values), -1), columns=names)
+    outputs = values.shape[1]
+    return pd.DataFrame(values, columns=[name] if outputs == 1 else [f"{name}_{j}" for j in range(outputs)])
 
 
 def _write_json(chunks: Iterator["pd.DataFrame"], file: IO[str]) -> None:
@@ -179,7 +173,3 @@ def _json_lists(chunk: "pd.DataFrame") -> Iterator[tuple[str, str]]:
         if columns:
             values = chunk[columns if len(columns) > 1 else columns[0]].to_numpy()
             yield key, json.dumps(jsonable(values), allow_nan=False)[1:-1]
-
-
-def _print_written(summary: dict[str, Any]) -> None:
-    print(f"{summary['rows']} predictions written to {summary['out']}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
+    from salsa._utils.arrays import Floats
     from salsa.cli.tables.checking import Unseen
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
@@ -16,8 +17,8 @@ UNSEEN = " has values not seen in training, which count as missing: {}"
 
 def model_features(
     model: "SalsaRegressor", data: str, most: int | None, keep: Sequence[str] = ()
-) -> Iterator[tuple[Any, "pd.DataFrame"]]:
-    """Yield the features of the model and the columns to keep, in chunks of at most `most` rows (None: one chunk).
+) -> Iterator[tuple["Floats", "pd.DataFrame"]]:
+    """Yield the encoded features of the model and the columns to keep, in chunks of at most `most` rows (None: one).
 
     After the last chunk, one line on standard error counts categories not seen in training, and another one rows far
     outside the training range.
@@ -32,9 +33,10 @@ def model_features(
     others = [name for name in keep if name not in names]
     for table in read_chunks(data, most, text_columns(model, keep), wanted, exact=others):
         require_columns(table, keep, data)
-        X = features_of(model, table if names else table.drop(columns=list(keep)), data, unseen)
-        beyond.add(model.columns_.encode(X))
-        yield X, table[list(keep)]
+        table, kept = table if names else table.drop(columns=list(keep)), table[list(keep)]
+        rows = model.columns_.encode(features_of(model, table, data, unseen))
+        beyond.add(rows)
+        yield rows, kept
     tell(unseen, UNSEEN, data)
     tell(beyond, ": {}", data)
 

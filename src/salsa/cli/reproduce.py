@@ -3,7 +3,7 @@
 import typer
 
 from salsa.cli.figure1 import add_figures
-from salsa.cli.plain import PlainCommand, PlainGroup
+from salsa.cli.show import PlainCommand, PlainGroup
 from salsa.cli.table1 import table1
 
 app = typer.Typer(cls=PlainGroup)

@@ -1,12 +1,19 @@
-"""Output of the commands: tables, JSON, and progress on a terminal."""
+"""Output of the commands: tables, JSON, reports, progress on a terminal, and help without Python types."""
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand, TyperGroup
 
 from salsa._utils.jsonable import jsonable
+
+if TYPE_CHECKING:
+    from salsa.regressor import SalsaRegressor
 
 WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
 
@@ -40,6 +47,28 @@ def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     Console(markup=False, emoji=False).print(table)
 
 
+def print_records(columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]]) -> None:
+    """Print a table of records: name of a column -> text with fields, such as "{alpha:.4g}"; None and NaN become -."""
+    print_table(columns, [[_Dashing().vformat(text, (), record) for text in columns.values()] for record in records])
+
+
+def dash(value: Any, form: str) -> str:
+    """Format a value; None and NaN become "-"."""
+    return "-" if value is None or value != value else format(value, form)
+
+
+class _Dashing(Formatter):
+    format_field = staticmethod(dash)  # type: ignore[assignment]
+
+
+def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None) -> None:
+    """Write the report of a model completely or not at all; X and y are rows and targets to look at."""
+    from salsa.explain import write_report
+
+    with progress(f"Writing {path}"):
+        write_report(model, path.resolve(), X, y)
+
+
 @contextmanager
 def progress(text: str) -> Iterator[Callable[[str], None]]:
     """Show progress if standard error is a terminal; give a function that changes the text."""
@@ -62,14 +91,32 @@ class Listener:
         self.say = say
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Do nothing: there is nothing to prepare."""
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Do nothing: there is nothing to clean up."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Do nothing: a task is announced at its end, when its error is known."""
+
+    teardown = on_fit_task_begin = setup
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
         if metadata is not None:
             self.say(f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}")
+
+
+class _Plain:
+    """Help that hides the types of flags and arguments, and the braces around required arguments."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if parameter.param_type_name == "argument" or parameter.is_flag:
+                parameter.display_type_rich = lambda ctx: None
+        return parameters
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]  # type: ignore[misc]
+
+
+class PlainCommand(_Plain, TyperCommand):
+    """A command with plain help."""
+
+
+class PlainGroup(_Plain, TyperGroup):
+    """A group of commands with plain help."""

@@ -1,39 +1,39 @@
 """salsa reproduce table1: Table 1 of the paper, with the published numbers beside ours."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from salsa.cli.arguments import AsJson, check_seconds
+from salsa.cli.arguments import AsJson, check_seconds, listed, option
 from salsa.cli.completion import complete_list, complete_words
-from salsa.cli.show import print_table, progress, show
+from salsa.cli.show import dash, print_records, print_table, progress, show
 
 if TYPE_CHECKING:
-    from salsa.paper.runner import Result, Row, Trial
-    from salsa.paper.tables import Table1
+    from salsa.paper.ledger import Job, Ledger, Row
+    from salsa.paper.table1_pages import Table1
 
 ALL = "all"  # stands for the 22 methods of the paper and our own method
 
-
-def _text(value: Any, form: str) -> str:
-    """Format a number; None and NaN become "-"."""
-    return "-" if value is None or value != value else format(value, form)
-
-
-COLUMNS: dict[str, Callable[[Any], str]] = {
-    "dataset": lambda row: row["dataset"],
-    "n": lambda row: str(row["n"]),
-    "D": lambda row: str(row["D"]),
-    "method": lambda row: row["method"],
-    "mse": lambda row: _text(row["mse"], ".5f"),
-    "order": lambda row: _text(row["order"], "d"),
-    "paper\nmse": lambda row: _text(row["published_mse"], ".5f"),
-    "paper\norder": lambda row: _text(row["published_order"], "d"),
-    "CPU\nseconds": lambda row: _text(row["seconds"], ".1f"),
-    "ratio": lambda row: _text(row["ratio"], ".2f"),
+ERRORS = {
+    "dataset": "{dataset}",
+    "n": "{n}",
+    "D": "{D}",
+    "method": "{method}",
+    "mse": "{mse:.5f}",
+    "order": "{order:d}",
+    "paper\nmse": "{published_mse:.5f}",
+    "paper\norder": "{published_order:d}",
+    "CPU\nseconds": "{seconds:.1f}",
+    "ratio": "{ratio:.2f}",
+}
+RATIOS = {
+    "method": "{method}",
+    "sets done": "{done} of {sets}",
+    "median ratio": "{median_ratio:.2f}",
+    "smallest": "{min_ratio:.2f}",
+    "largest": "{max_ratio:.2f}",
+    "CPU seconds": "{seconds:.1f}",
 }
 
 
@@ -44,7 +44,7 @@ def _dataset_names() -> list[str]:
 
 
 def _method_names() -> list[str]:
-    from salsa.paper.runner import METHODS
+    from salsa.paper.experiments import METHODS
 
     return [*METHODS, ALL]
 
@@ -52,44 +52,33 @@ def _method_names() -> list[str]:
 def table1(
     methods: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            autocompletion=complete_list(_method_names),
-            help="Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
+        option(
+            "NAMES",
+            "Methods, separated by commas: salsa as the authors ran it, salsa-5fold, salsa-learned (this package "
             "as it comes), ridge, ..., svr-eps-untuned; all for the 22 of the paper and salsa-learned.",
+            complete_list(_method_names),
         ),
     ] = "salsa",
     protocol: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            autocompletion=complete_words("authors", "described"),
-            help="authors: as their program did; described: as the paper says.",
+        option(
+            "NAME",
+            "authors: as their program did; described: as the paper says.",
+            complete_words("authors", "described"),
         ),
     ] = "authors",
     datasets: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAMES",
-            autocompletion=complete_list(_dataset_names),
-            help="Data sets, separated by commas; all if left out.",
-        ),
+        option("NAMES", "Data sets, separated by commas; all if left out.", complete_list(_dataset_names)),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder for results.csv, table1.md and table1.json. Fits in results.csv are not run again.",
-        ),
+        option("DIR", "Folder for results.csv, table1.md and table1.json. Fits in results.csv are not run again."),
     ] = None,
     limit: Annotated[
-        float | None,
-        typer.Option(metavar="SECONDS", callback=check_seconds, help="CPU time limit of a fit, tuning included."),
+        float | None, option("SECONDS", "CPU time limit of a fit, tuning included.", callback=check_seconds)
     ] = None,
-    jobs: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, help="Parallel fits, one process each; with --out one per core."),
-    ] = None,
+    jobs: Annotated[int | None, option("N", "Parallel fits, one process each; with --out one per core.", min=1)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Table 1 of the paper: mean squared error on its public data sets.
@@ -107,88 +96,64 @@ def table1(
     """
     from salsa._utils.atomic import replacing
     from salsa.paper import DATASETS
-    from salsa.paper.runner import EVERY, METHODS, as_rows, plan
-    from salsa.paper.tables import Table1
+    from salsa.paper.experiments import EVERY, METHODS, plan
+    from salsa.paper.ledger import TABLE1, open_ledger
+    from salsa.paper.table1_pages import Table1, as_entries
 
     names = EVERY if methods.strip().lower() == ALL else _chosen("method", methods, METHODS)
-    trials = plan(_chosen("data set", datasets, DATASETS), names, protocol)
-    results = []
-    with progress(f"Table 1: {_count(trials)}") as say, ExitStack() as stack:
-        for result in _results(trials, out, limit, jobs, stack):
-            results.append(result)
-            say(f"Table 1: {len(results)} of {_count(trials)}, the last {result.dataset}, {result.method}")
-    table = Table1(as_rows(results))
+    planned = plan(_chosen("data set", datasets, DATASETS), names, protocol)
+    count, rows = f"{len(planned)} fit{'' if len(planned) == 1 else 's'}", list["Row"]()
+    opened = nullcontext() if out is None else open_ledger(out / "results.csv", TABLE1)
+    with progress(f"Table 1: {count}") as say, opened as ledger:
+        for row in _rows(planned, ledger, limit, jobs):
+            rows.append(row)
+            say(f"Table 1: {len(rows)} of {count}, the last {row.dataset}, {row.method}")
+    table = Table1(as_entries(rows))
     if out is not None:
         for name, text in (("table1.md", table.to_markdown()), ("table1.json", table.to_json())):
             with replacing(out / name) as temporary:
                 temporary.write_text(text, encoding="utf-8")
-    show(list(table.rows), lambda _: _print_all(table), as_json)
+    show(list(table.entries), lambda _: _print_all(table), as_json)
 
 
 def _chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     """Return the names in a comma-separated list, each once; all known names if the text is None."""
-    names = list(known) if text is None else list(dict.fromkeys(name.strip().lower() for name in text.split(",")))
+    names = list(known) if text is None else list(dict.fromkeys(listed(text)))
     for name in names:
         if name not in known:
             raise ValueError(f"unknown {what} {name!r}; choose from {', '.join(known)}")
     return names
 
 
-def _count(trials: Sequence["Trial"]) -> str:
-    return f"{len(trials)} fit{'' if len(trials) == 1 else 's'}"
-
-
-def _results(
-    trials: Sequence["Trial"], out: Path | None, limit: float | None, jobs: int | None, stack: ExitStack
-) -> Iterator["Result"]:
-    """Yield the results: from this process, or from parallel processes if a folder, a limit or jobs are given."""
+def _rows(planned: Sequence["Job"], ledger: "Ledger | None", limit: float | None, jobs: int | None) -> Iterator["Row"]:
+    """Yield the rows: from this process, or from parallel processes if a folder, a limit or jobs are given."""
     from joblib import cpu_count
 
-    from salsa.paper.ledger import open_ledger
-    from salsa.paper.runner import Result, measure, run_all
+    from salsa.paper.experiments import measure_table1, run_all
 
-    if out is None and limit is None and jobs is None:
-        return map(measure, trials)
-    ledger = None if out is None else stack.enter_context(open_ledger(out / "results.csv", Result))
-    return run_all(trials, ledger, limit=limit, jobs=jobs or (1 if out is None else cpu_count()))
+    if ledger is None and limit is None and jobs is None:
+        return map(measure_table1, planned)
+    return run_all(planned, measure_table1, ledger, limit=limit, n_jobs=jobs or (1 if ledger is None else cpu_count()))
 
 
 def _print_all(table: "Table1") -> None:
-    from salsa.paper.runner import OURS
+    from salsa.paper.experiments import OURS
 
     has_rivals = not set(table.errors.index) <= set(OURS)
-    _print_rows(table.rows, without={"n", "D"} if has_rivals else {"ratio"})  # a line has 80 letters
+    without = {"n", "D"} if has_rivals else {"ratio"}  # a line has 80 letters
+    print_records({name: text for name, text in ERRORS.items() if name not in without}, table.entries)
     if has_rivals:
-        _print_methods(table)
+        print_records(RATIOS, table.methods().to_dict("records"))
         _print_ranks(table)
     for _, dataset, method, status in table.unfinished().itertuples():
         print(f"{dataset}, {method}: {status}")
 
 
-def _print_rows(rows: Sequence["Row"], without: set[str]) -> None:
-    columns = {name: cell for name, cell in COLUMNS.items() if name not in without}
-    print_table(columns, [[cell(row) for cell in columns.values()] for row in rows])
-
-
-def _print_methods(table: "Table1") -> None:
-    names = ("method", "sets done", "median ratio", "smallest", "largest", "CPU seconds")
-    cells = [
-        (
-            method,
-            f"{done} of {sets}",
-            *(_text(ratio, ".2f") for ratio in ratios),
-            _text(seconds, ".1f"),
-        )
-        for _, method, *ratios, done, sets, seconds in table.methods().itertuples()
-    ]
-    print_table(names, cells)
-
-
 def _print_ranks(table: "Table1") -> None:
     names = ("dataset", "rank of SALSA in the paper", "here", "learned", "methods here")
     cells = [
-        (dataset, *(_text(rank, ".0f") for rank in ranks), str(methods))
+        (dataset, *(dash(rank, ".0f") for rank in ranks), str(methods))
         for _, dataset, *ranks, methods in table.ranks().itertuples()
     ]
-    average = ("average", *(_text(rank, ".2f") for rank in table.average_ranks().values()), "")
+    average = ("average", *(dash(rank, ".2f") for rank in table.average_ranks().values()), "")
     print_table(names, [*cells, average])

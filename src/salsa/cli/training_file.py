@@ -1,14 +1,22 @@
-"""Training tables: the roles of their columns, and tables that fit into memory."""
+"""Training tables: the roles of their columns; tables in memory, and large tables that are read in chunks."""
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from salsa.cli.show import progress
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
+    from salsa.cli.tables.census import CsvTypes
     from salsa.regressor import SalsaRegressor
+
+COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
+REPORT_ROWS = 20_000
+
+Say = Callable[[str], None]
 
 
 class Roles(NamedTuple):
@@ -24,36 +32,13 @@ class Roles(NamedTuple):
         return [self.target] if self.weights is None else [self.target, self.weights]
 
 
-class Training(Protocol):
-    """A training table whose columns have roles."""
-
-    @property
-    def rows(self) -> int: ...
-
-    @property
-    def features(self) -> list[str]: ...
-
-    @property
-    def missing(self) -> float:
-        """Share of missing values among the values of the features."""
-
-    @property
-    def notes(self) -> list[str]:
-        """Notes on columns that were left out or need attention."""
-
-    def fit(self, model: "SalsaRegressor", say: Callable[[str], None]) -> None: ...
-
-    def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
-        """Return rows and targets for a report to look at."""
-
-
 class WholeTable(NamedTuple):
     """A training table in memory."""
 
     X: "pd.DataFrame"
     y: "pd.Series[float]"
     weight: "pd.Series[float] | None"
-    notes: list[str]
+    notes: list[str]  # on columns that were left out or need attention
 
     @property
     def rows(self) -> int:
@@ -65,13 +50,71 @@ class WholeTable(NamedTuple):
 
     @property
     def missing(self) -> float:
+        """Share of missing values among the values of the features."""
         return float(self.X.isna().to_numpy().mean())
 
-    def fit(self, model: "SalsaRegressor", say: Callable[[str], None]) -> None:
+    def fit(self, model: "SalsaRegressor", say: Say) -> None:
         model.fit(self.X, self.y, self.weight)
 
     def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
+        """Return rows and targets for a report to look at."""
         return self.X, self.y
+
+
+class LargeTable(NamedTuple):
+    """A checked training table on disk, which is read in chunks, several times, and never held whole."""
+
+    data: str
+    roles: Roles
+    types: "CsvTypes"
+    rows: int
+    features: list[str]
+    missing: float
+    notes: list[str]
+
+    def fit(self, model: "SalsaRegressor", say: Say) -> None:
+        task = f"Fitting {self.rows} rows, {len(self.features)} features"
+        model.fit_blocks(lambda: self._blocks(lambda rows: say(f"{task}: read {rows}")))
+
+    def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
+        """Return the first rows and one row for each anchor, by which a report recognises the training table."""
+        import pandas as pd
+
+        from salsa.data.rows import row_keys
+
+        anchors = set(row_keys(model.expansion_.anchors))
+        first, parts = REPORT_ROWS - len(anchors), list[Any]()
+        with progress(f"Reading {self.data}") as say:
+            for X, y, *_ in self._blocks(lambda rows: say(f"Reading {self.data}: {rows} rows")):
+                wanted = _wanted(X.index, first, row_keys(model.columns_.encode(X)), anchors)
+                parts.append((X[wanted].astype(object), y[wanted]))  # the type of a column may differ between chunks
+        X, y = map(pd.concat, zip(*parts, strict=True))
+        return X, y
+
+    def _blocks(self, told: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
+        """Yield features, target and weights of each chunk, as ``fit_blocks`` takes them."""
+        from salsa.cli.tables.checking import numeric, plain_features, target_of
+
+        for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
+            X = plain_features(chunk, self.features, self.roles.category, self.data)
+            weights = [] if self.roles.weights is None else [numeric(chunk[self.roles.weights], self.data)]
+            yield X, target_of(chunk, self.roles.target, self.data), *weights
+
+
+def training_table(data: str, roles: Roles, limit: int) -> WholeTable | LargeTable:
+    """Read a table whole, or in chunks if it is large for a memory limit in bytes."""
+    return large_table(data, roles) if is_large(data, limit) else whole_table(data, roles)
+
+
+def is_large(data: str, limit: int) -> bool:
+    """Return whether a table must be read in chunks: COPIES copies of it as numbers exceed the limit in bytes.
+
+    A number takes 8 bytes; Parquet and Feather files state their number of values. A CSV file takes about its own
+    size, and four times its size if packed with gzip. Standard input is never large: it cannot be read twice.
+    """
+    from salsa.cli.tables.census import table_bytes
+
+    return COPIES * table_bytes(data) > limit
 
 
 def whole_table(data: str, roles: Roles) -> WholeTable:
@@ -81,21 +124,64 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
 
     codes = columns_with_leading_zeros(data)
     table = read_table(data, [name for name in codes if name in roles.category])
-    names = feature_names(table, roles, data)
-    names, notes = with_values(names, [name for name in names if table[name].isna().all()], roles, data)
+    names = _feature_names(table, roles, data)
+    names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
-    weight = None if roles.weights is None else numeric(table, roles.weights, data)
+    weight = None if roles.weights is None else numeric(table[roles.weights], data)
     X = features(table, names, roles.category, data)
-    return WholeTable(X, y, weight, [*notes, *code_notes(codes, set(map(str, X.select_dtypes("number"))))])
+    return WholeTable(X, y, weight, [*notes, *_code_notes(codes, set(map(str, X.select_dtypes("number"))))])
 
 
-def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
-    """Return the columns without a role; raise ValueError on columns without a name."""
+def large_table(data: str, roles: Roles) -> LargeTable:
+    """Check all chunks, after a first pass for types of CSV columns; raise ValueError if the table cannot be used."""
+    from salsa.cli.tables.census import Census, CsvTypes, csv_types
+    from salsa.cli.tables.formats import format_of
+    from salsa.cli.tables.reading import columns_with_leading_zeros, read_chunks
+
+    names = _feature_names(next(read_chunks(data, 1)), roles, data)
+    used = [*names, *roles.special]
+    with progress(f"Reading {data}") as say:
+        types, codes = CsvTypes([], []), columns_with_leading_zeros(data)
+        if not format_of(data).is_arrow:
+            types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
+            types = types._replace(text=[*types.text, *(name for name in codes if name in roles.category)])
+        census = Census(data, names, roles.category, roles.target, roles.weights)
+        for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
+            census.add(chunk)
+    features, notes = _with_values(names, census.empty, roles, data)
+    census.check()
+    notes += _code_notes(codes, set(features) - {*types.text, *roles.category})
+    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes)
+
+
+def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
+    """Yield these columns of the table in chunks; `told` gets the number of rows read so far."""
+    from salsa.cli.tables.reading import CHUNK_VALUES, read_chunks
+
+    for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, types.floats):
+        yield chunk
+        told(int(chunk.index[-1]) + 1)
+
+
+def _wanted(rows: Iterable[int], first: int, keys: list[bytes], anchors: set[bytes]) -> list[bool]:
+    """Return which rows are among the first, or are the first row of an anchor; found anchors leave the set."""
+    wanted = []
+    for row, key in zip(rows, keys, strict=True):
+        wanted.append(row < first or key in anchors)
+        anchors.discard(key)
+    return wanted
+
+
+def _feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
+    """Return the columns without a role; raise ValueError on two roles of a column, or on columns without a name."""
     from salsa.cli.tables.checking import require_columns
     from salsa.cli.tables.reading import title
 
     require_columns(table, [*roles.special, *roles.drop, *roles.category], data)
-    _check_roles(roles.special, set(roles.drop), set(roles.category))
+    counts = Counter([*roles.special, *set(roles.drop), *set(roles.category)])
+    if clash := [name for name, count in counts.items() if count > 1]:
+        advice = "target, weights, dropped columns and categories must differ"
+        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
     names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
     if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
         advice = f"maybe an index saved with the table; --drop {nameless[0]!r} leaves it out"
@@ -103,7 +189,7 @@ def feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
     return names
 
 
-def with_values(names: list[str], empty: Collection[str], roles: Roles, data: str) -> tuple[list[str], list[str]]:
+def _with_values(names: list[str], empty: Collection[str], roles: Roles, data: str) -> tuple[list[str], list[str]]:
     """Return the features that have values, and notes on empty features."""
     from salsa.cli.tables.reading import title
 
@@ -114,15 +200,7 @@ def with_values(names: list[str], empty: Collection[str], roles: Roles, data: st
     return [name for name in names if name not in empty], notes
 
 
-def code_notes(codes: Collection[str], numbers: Collection[str]) -> list[str]:
+def _code_notes(codes: Collection[str], numbers: Collection[str]) -> list[str]:
     """Return notes on columns of numbers with leading zeros."""
     advice = "has leading zeros, like a code; if it is a code, take it as categories: --category {0!r}"
     return [f"column {name!r} {advice.format(name)}" for name in codes if name in numbers]
-
-
-def _check_roles(*roles: Collection[str]) -> None:
-    """Raise ValueError if a column has two roles."""
-    counts = Counter(name for role in roles for name in role)
-    if clash := [name for name, count in counts.items() if count > 1]:
-        advice = "target, weights, dropped columns and categories must differ"
-        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from salsa._utils.atomic import replacing
 from salsa.baselines.processes import OK
 from salsa.baselines.registry import RIVALS
-from salsa.paper.figures import Point
-from salsa.paper.trials import fixed_order
+from salsa.paper.figures import Point, fixed_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +38,8 @@ def draw_figure(points: Sequence[Point], title: str) -> Figure:
         raise ValueError("there is nothing to draw: no method has finished all trials at any number of rows")
     figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     ax = figure.add_subplot()
-    for method, style in _styles(_methods(drawn)).items():
+    methods = list(dict.fromkeys(point["method"] for point in drawn))
+    for method, style in _styles(methods).items():
         _draw_line(ax, [point for point in drawn if point["method"] == method], style)
     _finish(ax, drawn, title)
     figure.supxlabel(textwrap.fill(_note(points), 105), fontsize="x-small", x=0.01, ha="left")
@@ -58,10 +58,6 @@ def name_of(method: str) -> str:
         return f"SALSA, d = {order}"
     own = {"salsa-paper": "SALSA, d by CV", "salsa": "this package"}
     return own.get(method) or RIVALS[method].in_paper or RIVALS[method].title
-
-
-def _methods(points: Iterable[Point]) -> list[str]:
-    return list(dict.fromkeys(point["method"] for point in points))
 
 
 def _styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:

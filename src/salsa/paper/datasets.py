@@ -9,7 +9,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.atomic import replacing
 
 AUTHORS_URL = "https://raw.githubusercontent.com/kirthevasank/salsa/master/experiments/datasets/"
 PROTOCOLS = ("authors", "described")
@@ -210,7 +210,9 @@ def _from_repository(spec: _Spec) -> Floats:
     url = f"{(os.environ.get('SALSA_DATA_URL') or AUTHORS_URL).rstrip('/')}/{spec.file}"
     content = _fetch(url)
     table = _checked(content, url, spec)
-    _store(content, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as temporary:
+        temporary.write_bytes(content)
     return table
 
 
@@ -243,15 +245,6 @@ def _body(response: HTTPResponse) -> bytes:
     if announced not in (None, str(len(content))):
         raise OSError(f"the connection broke off after {len(content)} of {announced} bytes")
     return content
-
-
-def _store(content: bytes, path: Path) -> None:
-    """Write a file atomically: other readers see the whole file or none, and an interrupt leaves no partial file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        part = Path(folder, path.name)
-        part.write_bytes(content)
-        part.replace(path)
 
 
 def _checked(content: bytes, source: str, spec: _Spec) -> Floats:

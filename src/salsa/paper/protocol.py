@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from math import comb
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +13,9 @@ from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
-from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.paper.direct import direct_minimum
+from salsa.paper.theory import exact_order_kernel
 from salsa.selection.order import increasing
 from salsa.solvers.factor import Factor, exact_factor
 from salsa.solvers.ridge import expansion, held_out
@@ -60,7 +59,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found: dict[int, tuple[float, float]] = {}  # order -> (alpha, cross-validation value)
 
         def loss(order: int) -> tuple[float, float]:
-            factor = exact_factor(_kernel(bandwidth, order, sd)(X), intercept=False)
+            factor = exact_factor(exact_order_kernel(bandwidth, order, "gaussian", sd)(X), intercept=False)
             found[order] = _best_alpha(factor, Y, folds)
             return found[order][1], 0.0
 
@@ -68,7 +67,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             increasing(range(1, X.shape[1] + 1), patience=3)(loss)
             self.order_ = min(found, key=lambda order: (found[order][1], order))
             self.alpha_ = found[self.order_][0]
-            kernel = _kernel(bandwidth, self.order_, sd)
+            kernel = exact_order_kernel(bandwidth, self.order_, "gaussian", sd)
             self.expansion_: KernelExpansion = expansion(
                 kernel, X, exact_factor(kernel(X), intercept=False), Y, self.alpha_
             )
@@ -85,13 +84,6 @@ def contiguous_folds(n: int) -> list[Fold]:
     """Return folds of rows round((f-1) n/5 + 1) .. round(f n/5), counted from 1, halves rounded up as in MATLAB."""
     edges = [int(np.floor(f * n / N_FOLDS + 0.5)) for f in range(N_FOLDS + 1)]
     return [Fold(np.arange(a, b), np.arange(b - a)) for a, b in pairwise(edges)]
-
-
-def _kernel(bandwidth: Floats, order: int, sd: float) -> AdditiveKernel:
-    """Return the kernel sd(y) e_d: its weight cancels the normaliser 1 / C(D, d) of ``AdditiveKernel``."""
-    weights = np.zeros(order + 1)
-    weights[order] = sd * comb(len(bandwidth), order)
-    return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), weights)
 
 
 def _best_alpha(factor: Factor, Y: Floats, folds: list[Fold]) -> tuple[float, float]:

@@ -22,13 +22,16 @@ MOST_COMPONENTS = 5000  # limit of kernel matrices that are decomposed one by on
 NEGLIGIBLE = 1e-3  # eigenvalues below this share of lambda are summed together
 
 
-def exact_order_kernel(bandwidth: Any, order: int, base: str = "matern32") -> AdditiveKernel:
-    """Return the paper's kernel e_d(k_1, ..., k_D): the unnormalised sum of all products of d base kernels."""
+def exact_order_kernel(bandwidth: Any, order: int, base: str = "matern32", scale: float = 1.0) -> AdditiveKernel:
+    """Return the paper's kernel scale * e_d(k_1, ..., k_D): the unnormalised sum of all products of d base kernels.
+
+    Its weight scale * C(D, d) cancels the normaliser 1 / C(D, d) of ``AdditiveKernel``.
+    """
     h = np.asarray(bandwidth, dtype=np.float64)
     if not 1 <= order <= len(h):
         raise ValueError(f"order={order}: with {len(h)} features, the order must be from 1 to {len(h)}")
     weights = np.zeros(order + 1)
-    weights[order] = comb(len(h), order)
+    weights[order] = scale * comb(len(h), order)
     return AdditiveKernel(h, np.ones(len(h)), weights, base)
 
 

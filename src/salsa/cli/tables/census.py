@@ -94,7 +94,7 @@ class Census:
         self.rows += len(chunk)
         target_of(chunk, self._target, self._source, may_miss=True)
         for name in self._weights:
-            numeric(chunk, name, self._source, may_miss=True)
+            numeric(chunk[name], self._source, may_miss=True)
         self._count_missing(chunk)
         held = [name for name in self._names if chunk[name].notna().any()]
         plain_features(chunk, held, self._categories, self._source)

@@ -34,14 +34,26 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
-def numeric(table: pd.DataFrame, name: str, source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
-    """Return a column as float64; raise ValueError on the first value that is missing or not a finite number."""
-    return _floats(table[name], source, advice, may_miss)
+def numeric(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
+    """Return a column as float64; raise ValueError on the first value that is not finite, or not there.
+
+    The message ends with the advice, in which {0} becomes the name of the column.
+    """
+    _kind(column, source, advice)
+    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    missing = column.isna().to_numpy()
+    wrong = ~np.isfinite(values.to_numpy()) & ~missing
+    if wrong.any():
+        problem = f"has {shown_value(column, wrong)}, which is not a finite number"
+        raise column_error(column.name, source, problem, advice)
+    if missing.any() and not may_miss:
+        raise missing_error(column.name, source, first_row(column, missing), int(missing.sum()))
+    return values
 
 
 def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = False) -> pd.Series[float]:
     """Return the column to predict as float64."""
-    return numeric(table, name, source, "; only numbers can be predicted", may_miss)
+    return numeric(table[name], source, "; only numbers can be predicted", may_miss)
 
 
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
@@ -79,7 +91,7 @@ def known_features(
     """
     advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
     columns = {
-        name: _floats(_without_words(table[name]), source, advice, may_miss=True)
+        name: numeric(_without_words(table[name]), source, advice, may_miss=True)
         if known is None
         else _known_levels(table[name], known, source, unseen)
         for name, known in levels.items()
@@ -107,31 +119,14 @@ class Unseen:
         )
 
 
-def _floats(column: pd.Series[Any], source: str, advice: str = "", may_miss: bool = False) -> pd.Series[float]:
-    """Return a column as float64; raise ValueError on the first value that is not a finite number.
-
-    The message ends with the advice, in which {0} becomes the name of the column.
-    """
-    _kind(column, source, advice)
-    values = pd.to_numeric(column, errors="coerce").astype(np.float64)
-    missing = column.isna().to_numpy()
-    wrong = ~np.isfinite(values.to_numpy()) & ~missing
-    if wrong.any():
-        problem = f"has {shown_value(column, wrong)}, which is not a finite number"
-        raise column_error(column.name, source, problem, advice)
-    if missing.any() and not may_miss:
-        raise missing_error(column.name, source, first_row(column, missing), int(missing.sum()))
-    return values
-
-
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     is_number = _kind(column, source, DROP) == "number"
-    return _floats(column, source, DROP, may_miss=True) if is_number else column
+    return numeric(column, source, DROP, may_miss=True) if is_number else column
 
 
 def _category(column: pd.Series[Any], source: str) -> pd.Series[Any]:
     if _kind(column, source, DROP) == "number":
-        column = _floats(column, source, DROP, may_miss=True)
+        column = numeric(column, source, DROP, may_miss=True)
     return pd.Series(pd.Categorical(column, ordered=False), column.index, name=column.name)
 
 

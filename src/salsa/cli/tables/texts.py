@@ -47,32 +47,19 @@ class Texts:
 
     def check(self, source: str) -> None:
         """Raise ValueError with advice if the texts are not likely to be categories."""
-        self._check_mistakes(source)
-        self._check_dates(source)
-        self._check_units(source)
-        self._check_identifiers(source)
-
-    def _check_mistakes(self, source: str) -> None:
-        values, numbers = self._values, self._numbers
+        values, numbers, distinct = self._values, self._numbers, len(self._distinct)
         if are_mistakes(values, numbers):
             problem = f"has {self._other}, but {numbers} of its {values} values are numbers"
             rule = f"with {MISTAKE_PERCENT} % numbers or more, text counts as a mistake"
             advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
             raise column_error(self.name, source, f"{problem} ({rule})", advice)
-
-    def _check_dates(self, source: str) -> None:
         if are_dates(self._distinct):
             raise dates_error(self.name, source, DROP)
-
-    def _check_units(self, source: str) -> None:
         if have_units(self._distinct):
             problem = f"looks like numbers with a unit or separators, such as {min(self._distinct)!r}"
             advice = ": leave only the number; --category {0!r} takes them as categories"
             raise column_error(self.name, source, problem, advice)
-
-    def _check_identifiers(self, source: str) -> None:
-        rows, distinct = self._values, len(self._distinct)
-        if distinct > MOST_TEXTS or are_identifiers(rows, distinct):
+        if distinct > MOST_TEXTS or are_identifiers(values, distinct):
             count = f"more than {MOST_TEXTS}" if distinct > MOST_TEXTS else f"{distinct}"
-            problem = f"has {count} different texts in {rows} rows, like names or identifiers"
+            problem = f"has {count} different texts in {values} rows, like names or identifiers"
             raise column_error(self.name, source, problem, f"{DROP}, --category {{0!r}} takes them as categories")

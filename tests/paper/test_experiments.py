@@ -1,4 +1,4 @@
-"""Trials of Table 1: in this process and in worker processes, on disk, timed out, killed and continued."""
+"""Jobs of Table 1: in this process and in worker processes, on disk, timed out, killed and continued."""
 
 import math
 import os
@@ -16,34 +16,34 @@ from sklearn.dummy import DummyRegressor
 from threadpoolctl import threadpool_info
 
 from salsa.baselines import BASELINES
-from salsa.paper import DATASETS, load_dataset, runner
-from salsa.paper.ledger import open_ledger, read_results
-from salsa.paper.published import published
-from salsa.paper.runner import (
-    EVERY,
-    METHODS,
-    OURS,
-    PAPER_RIVALS,
-    Result,
-    Trial,
-    as_row,
-    as_rows,
-    measure,
-    plan,
-    run_all,
-)
+from salsa.paper import DATASETS, experiments, load_dataset
+from salsa.paper.experiments import EVERY, METHODS, OURS, PAPER_RIVALS, measure_table1, plan, run_all
+from salsa.paper.ledger import TABLE1, Job, Row, open_ledger, read_rows
+from salsa.paper.table1_pages import as_entries, as_entry, published
 
 needs_pgrep = pytest.mark.skipif(shutil.which("pgrep") is None, reason="pgrep is not installed")
-NAME, HEADER = "results.csv", ",".join(Result._fields)
-A, B = Trial("housing", "ridge"), Trial("housing", "knn")
+NAME, HEADER = "results.csv", "dataset,method,protocol,seed,n,D,status,mse,order,seconds,wall_seconds,limit"
 
 
-def result(trial=A, **fields):
-    return Result(*trial, n=256, D=12, **{"mse": 0.1 + 0.2, "seconds": 1 / 3, "wall_seconds": 2.0, **fields})
+def job(dataset, method, seed=0):
+    return Job(dataset, method, "authors", seed, n=256, D=12)
+
+
+def the_job(dataset, method):
+    """Return the only job of a data set and a method."""
+    (only,) = plan([dataset], [method])
+    return only
+
+
+A, B = job("housing", "ridge"), job("housing", "knn")
+
+
+def result(job=A, **fields):
+    return Row(*job, **{"mse": 0.1 + 0.2, "seconds": 1 / 3, "wall_seconds": 2.0, **fields})
 
 
 def results_in(folder):
-    return open_ledger(folder / NAME, Result)
+    return open_ledger(folder / NAME, TABLE1)
 
 
 def same(a, b):
@@ -82,7 +82,7 @@ class TestLedger:
             for one in written:
                 ledger.add(one)
         with results_in(tmp_path / "new" / "folder") as ledger:
-            assert all(same(a, b) for a, b in zip(ledger.results.values(), written, strict=True))
+            assert all(same(a, b) for a, b in zip(ledger.rows.values(), written, strict=True))
 
     @pytest.mark.parametrize(
         "torn", ["housing,knn,authors,0,256", "housing,knn,authors,0,256,12,ok,0.5,,1.0,1.0,60", "h"]
@@ -93,10 +93,10 @@ class TestLedger:
         with (tmp_path / NAME).open("a") as file:
             file.write(torn)
         with results_in(tmp_path) as ledger:
-            assert list(ledger.results) == [A]
+            assert list(ledger.rows) == [A]
             ledger.add(result(B))
         with results_in(tmp_path) as ledger:
-            assert list(ledger.results) == [A, B]
+            assert list(ledger.rows) == [A, B]
 
     def test_a_torn_header_is_written_again(self, tmp_path):
         (tmp_path / NAME).write_text(HEADER[:20])
@@ -110,12 +110,12 @@ class TestLedger:
             assert (tmp_path / NAME).read_text().endswith("\n")
             assert len((tmp_path / NAME).read_text().splitlines()) == 2
 
-    def test_the_last_line_of_a_trial_counts(self, tmp_path):
+    def test_the_last_line_of_a_job_counts(self, tmp_path):
         with results_in(tmp_path) as ledger:
             ledger.add(result(status="failed: no"))
             ledger.add(result(mse=7.0))
         with results_in(tmp_path) as ledger:
-            assert ledger.results[A].mse == 7.0
+            assert ledger.rows[A].mse == 7.0
 
     def test_other_files_are_refused_and_not_changed(self, tmp_path):
         (tmp_path / NAME).write_text("a,b\n1,2\n")
@@ -128,7 +128,7 @@ class TestLedger:
 
     @pytest.mark.parametrize("line", ["housing,ridge,authors", result()._replace(seed="x")])
     def test_a_damaged_line_is_reported_with_its_number(self, tmp_path, line):
-        text = line if isinstance(line, str) else ",".join(map(str, line))
+        text = line if isinstance(line, str) else ",".join(map(str, line[:-1]))
         (tmp_path / NAME).write_text(f"{HEADER}\n{text}\n")
         with (
             pytest.raises(ValueError, match=r"results\.csv, line 2 is not a result"),
@@ -141,7 +141,7 @@ class TestLedger:
             ledger.add(result(status="failed: no"))
             ledger.add(result(B))
             ledger.add(result())
-            assert [one.status for one in read_results(tmp_path / NAME, Result)] == ["ok", "ok"]
+            assert [one.status for one in read_rows(tmp_path / NAME, TABLE1)] == ["ok", "ok"]
 
     def test_two_runs_cannot_write_one_file(self, tmp_path):
         with (
@@ -166,38 +166,36 @@ class TestLedger:
             (result()._replace(seed=1), None, False),
         ],
     )
-    def test_finished_trials_and_timeouts_under_a_sufficient_limit_do_not_run_again(self, tmp_path, known, limit, done):
+    def test_finished_jobs_and_timeouts_under_a_sufficient_limit_do_not_run_again(self, tmp_path, known, limit, done):
         with results_in(tmp_path) as ledger:
             if known is not None:
                 ledger.add(known)
             assert ledger.is_done(A, limit) is done
 
 
-class TestRows:
-    def test_a_row_has_means_over_draws_of_noise_columns(self):
-        draws = [
-            result(Trial("airfoil", "salsa", seed=s), mse=mse, order=d) for s, mse, d in ((0, 1.0, 5), (1, 3.0, 5))
-        ]
-        row = as_row(draws)
-        assert (row["mse"], row["mse_sd"], row["seeds"], row["order"]) == (2.0, 1.0, 2, 5)
-        assert row["ratio"] == pytest.approx(2.0 / 0.51756)
+class TestEntries:
+    def test_an_entry_has_means_over_draws_of_noise_columns(self):
+        draws = [result(job("airfoil", "salsa", s), mse=mse, order=d) for s, mse, d in ((0, 1.0, 5), (1, 3.0, 5))]
+        entry = as_entry(draws)
+        assert (entry["mse"], entry["mse_sd"], entry["seeds"], entry["order"]) == (2.0, 1.0, 2, 5)
+        assert entry["ratio"] == pytest.approx(2.0 / 0.51756)
 
-    def test_a_draw_without_an_error_gives_a_row_without_an_error(self):
-        row = as_row([result(), result(A._replace(seed=1), status="timed out", mse=math.nan)])
-        assert row["status"] == "timed out"
-        assert math.isnan(row["mse"])
-        assert math.isnan(row["ratio"])
+    def test_a_draw_without_an_error_gives_an_entry_without_an_error(self):
+        entry = as_entry([result(), result(A._replace(seed=1), status="timed out", mse=math.nan)])
+        assert entry["status"] == "timed out"
+        assert math.isnan(entry["mse"])
+        assert math.isnan(entry["ratio"])
 
-    def test_rows_are_in_the_order_of_data_sets_and_methods(self):
+    def test_entries_are_in_the_order_of_data_sets_and_methods(self):
         names = [("forestfires", "salsa"), ("housing", "lar"), ("housing", "salsa"), ("galaxy", "knn")]
-        rows = as_rows(result(Trial(*pair)) for pair in names)
-        assert [(row["dataset"], row["method"]) for row in rows] == [names[2], names[1], names[3], names[0]]
+        entries = as_entries(result(job(*pair)) for pair in names)
+        assert [(entry["dataset"], entry["method"]) for entry in entries] == [names[2], names[1], names[3], names[0]]
 
 
 @needs_data
 def test_untuned_epsilon_svr_has_about_the_published_errors():
     """The tube is as wide as the standard deviation of the target, and nothing is tuned."""
-    ratios = [as_row([measure(Trial(dataset, "svr-eps-untuned"))])["ratio"] for dataset in DATASETS]
+    ratios = [entry["ratio"] for entry in as_entries(map(measure_table1, plan(DATASETS, ["svr-eps-untuned"])))]
     assert 0.9 < np.median(ratios) < 1.1
     assert 0.6 < min(ratios) < max(ratios) < 1.3
 
@@ -205,15 +203,15 @@ def test_untuned_epsilon_svr_has_about_the_published_errors():
 @needs_data
 class TestPlan:
     def test_noise_columns_are_drawn_five_times_for_our_methods_only(self):
-        trials = plan(["airfoil", "housing"], ["salsa", "ridge"])
-        seeds = {key: sorted(t.seed for t in trials if t[:2] == key) for key in {t[:2] for t in trials}}
+        jobs = plan(["airfoil", "housing"], ["salsa", "ridge"])
+        seeds = {key: sorted(t.seed for t in jobs if t[:2] == key) for key in {t[:2] for t in jobs}}
         assert seeds.pop(("airfoil", "salsa")) == [0, 1, 2, 3, 4]
         assert list(seeds.values()) == [[0]] * 3
 
     def test_slow_methods_and_large_sets_come_first(self):
-        trials = plan(["forestfires", "galaxy"], ["ridge", "additive-gp"])
-        assert trials[0] == Trial("galaxy", "additive-gp")
-        assert trials[-1] == Trial("forestfires", "ridge")
+        jobs = plan(["forestfires", "galaxy"], ["ridge", "additive-gp"])
+        assert jobs[0] == the_job("galaxy", "additive-gp")
+        assert jobs[-1] == the_job("forestfires", "ridge")
 
 
 class Recorder(DummyRegressor):
@@ -229,46 +227,50 @@ class TestMeasure:
         monkeypatch.setitem(METHODS, "ridge", DummyRegressor)
         data = load_dataset("forestfires")
         expected = np.mean((data.y_test - np.mean(data.y_train)) ** 2)
-        measured = measure(Trial("forestfires", "ridge"))
+        measured = measure_table1(the_job("forestfires", "ridge"))
         assert measured.mse == pytest.approx(expected, rel=1e-12)
         assert (measured.n, measured.D, measured.status, measured.order) == (211, 10, "ok", None)
 
     def test_fits_run_on_one_thread(self, monkeypatch):
         monkeypatch.setitem(METHODS, "ridge", Recorder)
-        measure(Trial("forestfires", "ridge"))
+        measure_table1(the_job("forestfires", "ridge"))
         assert Recorder.last.threads == 1
 
     def test_an_error_becomes_the_status(self, monkeypatch):
         monkeypatch.setitem(METHODS, "ridge", lambda: DummyRegressor(strategy="magic"))
-        measured = measure(Trial("forestfires", "ridge"))
+        measured = measure_table1(the_job("forestfires", "ridge"))
         assert measured.status.startswith("failed: InvalidParameterError: The 'strategy' parameter")
         assert math.isnan(measured.mse)
 
     def test_infinite_predictions_are_a_failure(self, monkeypatch):
         monkeypatch.setitem(METHODS, "ridge", lambda: DummyRegressor(strategy="constant", constant=1e200))
-        assert measure(Trial("forestfires", "ridge")).status == "failed: ValueError: the mean squared error is inf"
+        assert (
+            measure_table1(the_job("forestfires", "ridge")).status
+            == "failed: ValueError: the mean squared error is inf"
+        )
 
     def test_missing_data_raise_an_error_instead_of_a_status(self, monkeypatch, tmp_path):
         monkeypatch.setenv("SALSA_DATA", str(tmp_path))
-        monkeypatch.setattr(runner, "shape", runner.shape.__wrapped__)
+        monkeypatch.setattr(experiments, "_shape", experiments._shape.__wrapped__)
         with pytest.raises(FileNotFoundError, match="housing"):
             plan(["housing"], ["ridge"])
 
 
 @needs_data
 class TestProcesses:
-    def test_processes_give_the_same_numbers_and_no_trial_runs_twice(self, tmp_path):
-        trials = plan(["forestfires"], ["salsa", "ridge"])
+    def test_processes_give_the_same_numbers_and_no_job_runs_twice(self, tmp_path):
+        jobs = plan(["forestfires"], ["salsa", "ridge"])
         with results_in(tmp_path) as ledger:
-            first = sorted(run_all(trials, ledger, jobs=2))
-            again = sorted(run_all(trials, ledger, limit=60.0))
+            first = sorted(run_all(jobs, measure_table1, ledger, n_jobs=2))
+            again = sorted(run_all(jobs, measure_table1, ledger, limit=60.0))
         assert all(same(a, b) for a, b in zip(first, again, strict=True))
         for one in first:
-            assert (one.mse, one.order) == (measure(one.job).mse, measure(one.job).order)
+            here = measure_table1(one.job)
+            assert (one.mse, one.order) == (here.mse, here.order)
 
     def test_a_limit_kills_the_process(self, tmp_path):
         begin = time.perf_counter()
-        (stopped,) = run_all([Trial("speech", "svr-nu")], limit=0.2)
+        (stopped,) = run_all([the_job("speech", "svr-nu")], measure_table1, limit=0.2)
         assert (stopped.status, stopped.limit, stopped.n) == ("timed out", 0.2, 520)
         assert math.isnan(stopped.mse)
         assert time.perf_counter() - begin < 60
@@ -277,7 +279,7 @@ class TestProcesses:
     def test_the_status_names_the_signal_that_killed_a_process(self):
         killer = threading.Thread(target=_kill_a_child)
         killer.start()
-        (killed,) = run_all([Trial("galaxy", "svr-nu")])
+        (killed,) = run_all([the_job("galaxy", "svr-nu")], measure_table1)
         killer.join()
         assert killed.status == "failed: its process ended without an answer (SIGKILL)"
 
@@ -304,10 +306,10 @@ METHODS_OF_RUN = ("salsa-learned", "krr")  # each takes a second or two
 RUN = f"""
 import sys
 from pathlib import Path
-from salsa.paper.ledger import open_ledger
-from salsa.paper.runner import Result, plan, run_all
-with open_ledger(Path(sys.argv[1], "{NAME}"), Result) as ledger:
-    list(run_all(plan(["forestfires"], {METHODS_OF_RUN}), ledger, jobs=1))
+from salsa.paper.experiments import measure_table1, plan, run_all
+from salsa.paper.ledger import TABLE1, open_ledger
+with open_ledger(Path(sys.argv[1], "{NAME}"), TABLE1) as ledger:
+    list(run_all(plan(["forestfires"], {METHODS_OF_RUN}), measure_table1, ledger))
 """
 
 
@@ -322,7 +324,7 @@ def _children(pid):
 
 def _kill_a_child():
     """Kill the first worker process that this process starts."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.apart"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "baselines.processes"]
     while not (found := subprocess.run(command, capture_output=True).stdout.split()):
         time.sleep(0.05)
     os.kill(int(found[0]), signal.SIGKILL)
