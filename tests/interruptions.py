@@ -72,7 +72,7 @@ def interrupted(holder, name, delay, action):
 
 def wait_for_threads():
     """A thread that was interrupted while it started ends by itself after its piece of work."""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while threading.active_count() > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
 

@@ -276,7 +276,7 @@ class TestInsideScikitLearn:
             "k = AdditiveKernel(np.ones(10), np.ones(10), [0.0, 1.0]); X = np.ones((1000, 10)); k(X, n_threads=2);"
             "print(mp.get_context('fork').Pool(1).apply(k, (X,)).sum())"
         )
-        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=60)
+        done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, timeout=600)
         assert done.stdout == "1000000.0\n"
 
     def test_clones_and_pickles_equal_the_model(self, data):

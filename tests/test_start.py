@@ -19,7 +19,9 @@ def cpu_seconds(code: str) -> float:
 
 def test_importing_the_regressor_takes_less_than_twice_scikit_learn():
     """Measured: 1.3 times `import sklearn`, half of which any estimator of scikit-learn needs too."""
-    assert cpu_seconds("from salsa import SalsaRegressor") < 2 * cpu_seconds("import sklearn")
+    pairs = [(cpu_seconds("from salsa import SalsaRegressor"), cpu_seconds("import sklearn")) for _ in range(3)]
+    ours, theirs = map(min, zip(*pairs, strict=True))
+    assert ours < 2 * theirs
 
 
 @pytest.mark.parametrize("code", ["import salsa", HELP], ids=["import salsa", "salsa --help"])

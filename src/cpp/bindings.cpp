@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -73,9 +74,26 @@ std::vector<std::string> simd_levels() {
     return names;
 }
 
-const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
+const salsa::Sweeps* find(const std::string& simd) {
     for (const auto& level : levels())
-        if (!simd || *simd == level.first) return *level.second;
+        if (simd == level.first) return level.second;
+    return nullptr;
+}
+
+// The best level, or what the environment variable SALSA_SIMD said when it was first asked for.
+const salsa::Sweeps& default_level() {
+    static const char* const variable = std::getenv("SALSA_SIMD");
+    static const std::string wanted = variable ? variable : "";
+    static const salsa::Sweeps* const found = wanted.empty() ? levels().front().second : find(wanted);
+    if (found) return *found;
+    std::string available;
+    for (const std::string& name : simd_levels()) available += (available.empty() ? "" : ", ") + name;
+    throw nb::value_error(("SALSA_SIMD=" + wanted + " is not among the instruction sets of this machine: " + available).c_str());
+}
+
+const salsa::Sweeps& choose(const std::optional<std::string>& simd) {
+    if (!simd) return default_level();
+    if (const salsa::Sweeps* found = find(*simd)) return *found;
     throw nb::value_error(("this machine has no SIMD level '" + *simd + "'; see simd_levels()").c_str());
 }
 

@@ -40,7 +40,7 @@ def contents(folder):
 
 def shell(*arguments, **options):
     """Run the real command."""
-    return subprocess.run([COMMAND, *arguments], capture_output=True, timeout=60, check=False, **options)
+    return subprocess.run([COMMAND, *arguments], capture_output=True, timeout=600, check=False, **options)
 
 
 def on_terminal(*arguments):
@@ -49,7 +49,7 @@ def on_terminal(*arguments):
     process = subprocess.Popen([COMMAND, *arguments], stdout=subprocess.PIPE, stderr=theirs)
     os.close(theirs)
     shown = read_terminal(ours)
-    return process.communicate(timeout=60)[0].decode(), shown
+    return process.communicate(timeout=600)[0].decode(), shown
 
 
 def read_terminal(descriptor):
@@ -72,5 +72,5 @@ def interruptible(*arguments):
 def interrupt(process):
     """Send SIGINT; return exit code, standard output and standard error."""
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=600)
     return process.returncode, out, err

@@ -306,7 +306,7 @@ def peak_of(*arguments, **options):
         "import sys, salsa.cli\ntry:\n    salsa.cli.main()\n"
         "finally:\n    sys.stderr.write(open('/proc/self/status').read())"
     )
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=120, **options)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, timeout=1200, **options)
     assert done.returncode == 0
     return int(re.search(rb"VmHWM:\s+(\d+) kB", done.stderr)[1]) / 1000
 

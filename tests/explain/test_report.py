@@ -31,6 +31,7 @@ HOSTILE = (
     "</script><script>alert(1)</script>",
     "{{script}} & \u2028 'quoted' \"name\"",
 )
+PATIENCE = 600_000  # milliseconds, on a busy machine
 ARGUMENTS = (
     "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
     " --no-first-run"
@@ -535,7 +536,7 @@ def browser():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings of playwright's event loop
         with sync_api.sync_playwright() as playwright:
-            launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split())
+            launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split(), timeout=PATIENCE)
             yield launched
             launched.close()
 
@@ -548,6 +549,7 @@ def open_page(browser):
     def open_one(path, *, width=1280, height=900, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         page.on("console", lambda message: troubles.append(f"console: {message.text}"))
         page.on("pageerror", lambda error: troubles.append(f"error: {error}"))

@@ -8,6 +8,7 @@ from fractions import Fraction
 from math import comb
 from pathlib import Path
 
+import children
 import mpmath
 import naive
 import numpy as np
@@ -67,6 +68,57 @@ def test_levels_are_those_of_the_processor():
 
 def test_base_kernels_equal_the_naive_twins():
     assert _core.base_kernels() == list(BASES)
+
+
+FORCED = """
+import os, numpy as np
+from salsa import _core
+X = np.random.default_rng(0).normal(size=(40, 3))
+arguments = np.zeros(3, np.int8), np.ones(3), np.ones(3), np.ones(3)
+block = lambda simd=None: _core.block(X, None, *arguments, 1, simd).tobytes()
+chosen = block()
+os.environ["SALSA_SIMD"] = "none"  # it was read before
+assert block() == chosen
+print(*[level for level in _core.simd_levels() if block(level) == chosen])
+"""
+
+
+class TestForcedLevel:
+    """The environment variable SALSA_SIMD, in processes of their own."""
+
+    @pytest.mark.parametrize("value", ["", *LEVELS])
+    def test_the_level_is_the_one_asked_for_or_the_best(self, value):
+        assert (value or LEVELS[0]) in children.run(FORCED, SALSA_SIMD=value).split()
+
+    @pytest.mark.skipif(LEVELS == ["portable"], reason="there is one level only")
+    def test_levels_can_be_told_by_their_bits(self):
+        """Otherwise the test above would prove nothing."""
+        assert children.run(FORCED, SALSA_SIMD="portable") != children.run(FORCED, SALSA_SIMD=LEVELS[0])
+
+    @pytest.mark.parametrize("value", ["avx1024", "AVX2", " "])
+    def test_a_level_that_is_not_there_is_an_error_where_it_is_needed(self, value):
+        code = (
+            "import numpy as np, salsa; from salsa import _core, AdditiveKernel\n"
+            "try: AdditiveKernel(np.ones(1), np.ones(1), [0.0, 1.0])(np.ones((2, 1)))\n"
+            "except ValueError as error: print(error)"
+        )
+        message = f"SALSA_SIMD={value} is not among the instruction sets of this machine: {', '.join(LEVELS)}\n"
+        assert children.run(code, SALSA_SIMD=value) == message
+
+    def test_an_argument_counts_more(self):
+        code = (
+            "import numpy as np; from salsa import _core\n"
+            "print(_core.times(np.ones((1, 2)), np.ones((1, 2)), False, 1, 'portable'), _core.simd_levels())"
+        )
+        assert children.run(code, SALSA_SIMD="avx1024") == f"[[2.]] {LEVELS}\n"
+
+    def test_the_command_line_says_it_in_one_line(self, tmp_path):
+        (tmp_path / "t.csv").write_text("a,y\n" + "".join(f"{i},{i % 7}\n" for i in range(20)))
+        code = "import sys; from salsa.cli import main; main()"
+        command = [sys.executable, "-c", code, "fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m"]
+        done = subprocess.run(command, capture_output=True, text=True, env=children.environment(SALSA_SIMD="mmx"))
+        assert (done.returncode, done.stdout) == (2, "")
+        assert re.fullmatch("salsa: SALSA_SIMD=mmx is not among the instruction sets of .*\n", done.stderr)
 
 
 # --- values -------------------------------------------------------------------------------------------
