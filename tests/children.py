@@ -45,7 +45,7 @@ def run(code, timeout=600, **changes):
 
 
 def never_ending(method, body):
-    """A command for processes of ``baselines.processes`` in which the fit of this class never ends: it repeats the body."""
+    """Return a command for ``baselines.processes`` whose fits of this class never end: they repeat the body."""
     module, name = method.rsplit(".", 1)
     patch = f"import time; from {module} import {name} as method\ndef fit(self, X, y):\n    while True: {body}\n"
     return [sys.executable, "-c", f"{patch}method.fit = fit\nfrom salsa.baselines.processes import main; main()"]
