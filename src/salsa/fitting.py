@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory
 from salsa._utils.progress import Progress
@@ -116,7 +115,9 @@ def _fit_all(
     with one_blas_thread():  # LAPACK's last bits depend on its number of threads
         plan = make_plan(options, problem, splits, LOSS, progress)
         found = choose_order(options, problem, plan, splits.folds, LOSS, progress)
-        task = _task(options, array_rows(rows, 1), rows, plan, found, splits, n, unit, np.zeros_like(unit))
+        kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, n)
+        draws = splits.random_state, options.resources.threads, LOSS
+        task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws)
         solution = solver.solve(task)
     return _fitted(seen, plan, found.with_notes(*solution.notes), solution, notes)
 
@@ -136,11 +137,12 @@ def _fit_many(
         sample = sample._replace(Y=sample.Y / unit)
         problem = _problem(options, seen.columns, sample, n * float(sample.weight.mean()))
         plan = make_plan(options, problem, splits, LOSS, progress)
-        begin, smaller = time.perf_counter(), problem.rows(splits.sample(problem, SEARCH_ROWS))
+        begin, smaller = time.perf_counter(), problem.rows(splits.sample(problem.Y, SEARCH_ROWS))
         folds = partial(inner_folds, len(smaller.X))
         found = choose_order(options, smaller, plan, folds, LOSS, progress)
-        level = sample.Y.mean(axis=0)
-        task = _task(options, rows, sample, plan, found, splits, rank, unit, level)._replace(fold=fold, n_folds=n_folds)
+        kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
+        draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
+        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, fold, n_folds)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(seen, plan, found, solution, notes)
@@ -157,22 +159,6 @@ def _solved(
     tell(progress, result)
     results = (*(other for other in found.results if other.order != order), result)
     return OrderSearch(results, order, path.alpha, (*found.notes, *solution.notes)), solution
-
-
-def _task(
-    options: Options,
-    rows: Rows,
-    sample: Observations,
-    plan: Plan,
-    found: OrderSearch,
-    splits: Splits,
-    rank: int,
-    unit: Floats,
-    level: Floats,
-) -> RidgeTask:
-    kernel, threads = plan.kernel_of(found.order), options.resources.threads
-    alpha, random_state = found.alpha, splits.random_state
-    return RidgeTask(rows, sample, kernel, alpha, options.alphas, rank, unit, level, random_state, threads, LOSS)
 
 
 def _fitted(seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]) -> Fitted:

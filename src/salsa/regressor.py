@@ -20,9 +20,9 @@ from salsa.data.blocks import reread, slices_of
 from salsa.data.rows import Observations
 from salsa.data.targets import checked_rows, checked_weights
 from salsa.data.training_range import encoded
-from salsa.fitted import Fitted, assign, fitted_of
+from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
-from salsa.options import Options, check_probability, parse_options, parse_resources
+from salsa.options import check_probability, parse_options, parse_resources
 from salsa.persistence.model_file import read_model, write_model
 from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
 from salsa.uncertainty.cvplus import LowRankUncertainty
@@ -143,12 +143,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         progress = Progress(self, X, y)
         with unchanged_by_failure(self):
-            options = self._options()
+            options = parse_options(self.get_params(deep=False))
             if isinstance(X, np.memmap) and X.ndim == 2:
                 fitted = fit_source(options, slices_of(X, y, sample_weight), progress)
             else:
                 fitted = fit_table(options, X, y, sample_weight, progress)
-            self._adopt(fitted, progress)
+            assign(self, fitted)
+            progress.end()
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
@@ -171,10 +172,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         progress = Progress(self, None, None)
         with unchanged_by_failure(self):
-            options = self._options()
+            options = parse_options(self.get_params(deep=False))
             with reread(blocks, target, sample_weight) as source:
                 fitted = fit_source(options, source, progress)
-            self._adopt(fitted, progress)
+            assign(self, fitted)
+            progress.end()
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -239,16 +241,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         names = SalsaRegressor._get_param_names()  # without the client of a cluster
         write_model(path, {name: getattr(self, name) for name in names}, fitted_of(self))
 
-    def _options(self) -> Options:
-        return parse_options(self.get_params(deep=False))
-
     def _shaped(self, values: Floats) -> Floats:
         """Return values (n, q, ...) as (n, ...) if y had one dimension."""
         return values[:, 0] if self._fitted.flat else values
-
-    def _adopt(self, fitted: Fitted, progress: Progress) -> None:
-        assign(self, fitted)
-        progress.end()
 
     def _uncertainty(self) -> Uncertainty:
         """Return the uncertainty; an exact fit computes it on first use."""

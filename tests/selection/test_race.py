@@ -23,14 +23,14 @@ class TestSampling:
     @pytest.mark.parametrize("n", [10, 11, 500])
     def test_halves_are_halves_of_every_part_of_the_target(self, n):
         problem = problem_of(n)
-        half = splits_of(problem).halves(problem)
+        half = splits_of(problem).halves(problem.Y)
         ordered = half[np.argsort(problem.Y[:, 0])]
         assert abs(half.sum() - n / 2) <= 0.5
         assert all(ordered[i] + ordered[i + 1] == 1 for i in range(0, n - 1, 2))
 
     def test_rows_cover_the_range_of_the_target(self):
         problem = problem_of(1000)
-        rows = splits_of(problem).sample(problem, 100)
+        rows = splits_of(problem).sample(problem.Y, 100)
         assert len(np.unique(rows)) == 100
         rank = np.argsort(np.argsort(problem.Y[:, 0]))
         np.testing.assert_array_equal(np.sort(rank[rows] // 10), np.arange(100))
@@ -40,13 +40,13 @@ class TestSampling:
         problem = problem_of(100)
         rank, counts = np.argsort(np.argsort(problem.Y[:, 0])), np.zeros(100)
         for seed in range(400):
-            counts[rank[splits_of(problem, seed).sample(problem, 80)]] += 1
+            counts[rank[splits_of(problem, seed).sample(problem.Y, 80)]] += 1
         assert np.abs(counts.reshape(10, 10).mean(axis=1) / 400 - 0.8).max() < 0.01
         assert np.abs(counts / 400 - 0.8).max() < 0.1
 
     def test_few_rows_are_all_sampled(self):
         problem = problem_of(20)
-        np.testing.assert_array_equal(splits_of(problem).sample(problem, 100), np.arange(20))
+        np.testing.assert_array_equal(splits_of(problem).sample(problem.Y, 100), np.arange(20))
 
     def test_structures_fit_the_number_of_features(self):
         assert race_structures(20, True) == [(1, 2), (1, 1), (1, 3), (1, 12), (20, 20)]

@@ -265,7 +265,7 @@ class TestRegressor:
         k, prior = model.expansion_.kernel(X, model.expansion_.anchors), model.expansion_.kernel.diagonal(X)
         rotation = np.linalg.qr(np.random.default_rng(0).normal(size=uncertainty.root.shape))[0]
         arrays = uncertainty_state(kept) | {"cv_root": uncertainty.root @ rotation}
-        read = uncertainty_from(arrays, model.expansion_, model.alpha_, averaged=False).cvplus
+        read = uncertainty_from(arrays, model.expansion_, model.alpha_, None).cvplus
         assert not np.triu(read.root, 1).any()
         np.testing.assert_allclose(read.posterior_sd(k, prior), uncertainty.posterior_sd(k, prior), rtol=1e-9)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -24,13 +24,6 @@ class Fold(NamedTuple):
 
     held_out: Places
     test: Places  # positions within held_out
-
-
-class Targets(Protocol):
-    """Rows with targets Y (n, q)."""
-
-    @property
-    def Y(self) -> Floats: ...  # noqa: N802
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,27 +72,27 @@ class Splits:
         drawn = sample_without_replacement(n, min(n, limit), random_state=self.random_state)
         return np.sort(drawn).astype(np.intp)
 
-    def sample(self, rows: Targets, limit: int) -> Places:
+    def sample(self, Y: Floats, limit: int) -> Places:
         """Draw at most `limit` rows, evenly spaced in the order of the target; all rows are equally likely."""
-        n = len(rows.Y)
+        n = len(Y)
         if n <= limit:
             return np.arange(n)
-        order = self._by_target(rows)
+        order = self._by_target(Y)
         places = (np.arange(limit) + self.random_state.uniform()) * n / limit
         return np.sort(order[places.astype(np.intp)])
 
-    def halves(self, rows: Targets) -> Places:
+    def halves(self, Y: Floats) -> Places:
         """Assign every row to half 0 or 1 (n,) at random; pairs of neighbours in the order of the target are split."""
-        order = self._by_target(rows)
+        order = self._by_target(Y)
         half = np.empty(len(order), dtype=np.intp)
         first = self.random_state.randint(2, size=(len(order) + 1) // 2)
         half[order] = np.column_stack([first, 1 - first]).ravel()[: len(order)]
         return half
 
-    def _by_target(self, rows: Targets) -> Places:
+    def _by_target(self, Y: Floats) -> Places:
         """Return the rows in the order of the first output, ties in random order."""
-        shuffle = self.random_state.permutation(len(rows.Y))
-        return shuffle[np.argsort(rows.Y[shuffle, 0], kind="stable")]
+        shuffle = self.random_state.permutation(len(Y))
+        return shuffle[np.argsort(Y[shuffle, 0], kind="stable")]
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         "columns": asdict(fitted.columns),
         "flat": fitted.flat,
         "averaged": isinstance(fitted.uncertainty, Unavailable),
+        "reason": fitted.uncertainty.reason if isinstance(fitted.uncertainty, Unavailable) else "",
         "search": search_state(fitted.search),
         "kernel": kernel,
     }
@@ -84,7 +85,8 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
     flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
     if search.order != expansion.kernel.order or (flat and len(expansion.offset) > 1):
         raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
-    uncertainty = uncertainty_from(arrays, expansion, search.alpha, averaged)
+    reason = entry({"reason": NO_UNCERTAINTY} | header, "reason", {str}) if averaged else None
+    uncertainty = uncertainty_from(arrays, expansion, search.alpha, reason)
     return Fitted(columns, np.array(names, dtype=object) if names else None, flat, expansion, search, uncertainty)
 
 
@@ -229,10 +231,10 @@ def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Float
 
 
 def uncertainty_from(
-    arrays: Mapping[str, Floats], expansion: KernelExpansion, alpha: float, averaged: bool
+    arrays: Mapping[str, Floats], expansion: KernelExpansion, alpha: float, reason: str | None
 ) -> Uncertainty | Unavailable:
-    if averaged:
-        return Unavailable(NO_UNCERTAINTY)
+    if reason is not None:
+        return Unavailable(reason)
     if "cv_unit" not in arrays:
         added = penalty(expansion.kernel, expansion.anchors, alpha)
         return ExactUncertainty(expansion, added, _weight(arrays, len(expansion.anchors)))

@@ -47,7 +47,7 @@ def make_plan(options: Options, problem: Problem, splits: Splits, loss: Loss, pr
         reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
         return Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
     problem = problem._replace(bandwidth=None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth)
-    sample = problem.rows(splits.sample(problem, RACE_ROWS))
+    sample = problem.rows(splits.sample(problem.Y, RACE_ROWS))
     equal, alpha = _equal_contender(options, sample, loss)
     structures = _structures(options, D, varying)
     other_bases: tuple[Sequence[str], ...] = ()

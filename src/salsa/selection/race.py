@@ -81,7 +81,7 @@ def race(
     The best structure then tries the other base kernels, along each of the given sequences until the error rises.
     Finally features are removed, with larger and larger allowances.
     """
-    half = splits.halves(sample)
+    half = splits.halves(sample.Y)
     contenders: list[Contender] = []
 
     def judge(name: str, kernel: AdditiveKernel, losses: Floats, begin: float) -> Contender:
@@ -155,7 +155,7 @@ def _pruned(entry: _Entry, prunings: Sequence[_Entry], weight: Floats | None) ->
 
 def finish(problem: Problem, winner: LearnedKernel, allowance: float | None, splits: Splits) -> LearnedKernel:
     """Learn the winner again on up to LEARNING_ROWS rows, prune it, and remove high orders of negligible variance."""
-    sample = problem.rows(splits.sample(problem, LEARNING_ROWS))._replace(base=winner.kernel.bases)
+    sample = problem.rows(splits.sample(problem.Y, LEARNING_ROWS))._replace(base=winner.kernel.bases)
     learned = learn_kernel(sample, winner.structure, start=winner.theta, iterations=LAST)
     if allowance is not None:
         learned = prune_kernel(sample, learned, allowance)

@@ -68,16 +68,7 @@ class OrderSearch:
     def table(self) -> pd.DataFrame:
         """One row per order tried: order, alpha, cv_error, standard_error, degrees_of_freedom, seconds, chosen."""
         rows = [
-            (
-                r.order,
-                r.path.alpha,
-                r.path.error,
-                r.path.standard_error,
-                r.degrees_of_freedom,
-                r.seconds,
-                r.order == self.order,
-            )
-            for r in sorted(self.results)
+            (r.order, *r.path[2:], r.degrees_of_freedom, r.seconds, r.order == self.order) for r in sorted(self.results)
         ]
         names = ["order", "alpha", "cv_error", "standard_error", "degrees_of_freedom", "seconds", "chosen"]
         return pd.DataFrame(rows, columns=names)

@@ -70,7 +70,7 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         unit = power_of_two(Y)
         problem = Problem(X, Y / unit, None, ("gaussian",) * D)
         splits = Splits(2, check_random_state(self.random_state), np.ones(len(problem.X), dtype=bool))
-        rows = splits.sample(problem, self.learning_rows)
+        rows = splits.sample(problem.Y, self.learning_rows)
         learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
         self.kernel_, self.noise_ = learned.kernel, learned.noise
         with one_blas_thread():
