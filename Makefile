@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-docs test-howto test-portable test-aarch64 packages bench bench-tiny lint docs
+.PHONY: help demo test test-all test-docs test-howto test-avx2 test-busy test-portable test-aarch64 packages bench bench-tiny lint docs
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 help:
@@ -12,7 +12,7 @@ help:
 	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation; test-howto)"
 	@echo "make lint      ruff, mypy and words   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
-	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-portable: docs/proofs.md"
+	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-avx2, test-busy, test-portable: docs/proofs.md"
 	@echo "make clean     remove all that these made"
 
 demo: $(VENV)/.demo
@@ -30,6 +30,18 @@ test-docs: $(VENV)/.dev
 # The page on adding a base kernel, followed in a copy of this tree
 test-howto: $(VENV)/.dev
 	$(BIN)/python -m pytest -q tests/test_howto.py
+
+# Tests whose numbers depend on the processor's arithmetic, or whose time could depend on its speed
+NUMBERS := $(addprefix tests/,_utils data/test_blocks.py data/test_rows.py kernels learning selection/test_order.py solvers \
+    uncertainty test_golden.py test_fitting.py explain/test_shapley.py cli/test_cli_predict.py)
+
+# These tests as a processor without AVX-512 runs them
+test-avx2: $(VENV)/.dev
+	$(BIN)/python tools/avx2.py $(BIN)/python -m pytest -n auto -q -m "not slow" $(NUMBERS)
+
+# These tests beside a busy process on every core
+test-busy: $(VENV)/.dev
+	$(BIN)/python tools/busy.py $(BIN)/python -m pytest -n auto -q -m "not slow" $(NUMBERS) tests/paper/test_figures.py
 
 # The core as other processors and systems get it, without AVX and OpenMP
 test-portable: $(VENV)/.dev

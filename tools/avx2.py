@@ -1,6 +1,6 @@
 """A command as a processor with AVX2 but without AVX-512 sees it: the core, OpenBLAS and NumPy.
 
-python tools/avx2.py python -m pytest tests/test_core.py
+python tools/avx2.py python -m pytest tests/kernels/test_core.py
 """
 
 import os

@@ -1,6 +1,6 @@
 """A command on a busy machine: beside a process on every core that computes without a pause.
 
-python tools/busy.py python -m pytest tests/test_core.py
+python tools/busy.py python -m pytest tests/kernels/test_core.py
 """
 
 import os
