@@ -12,17 +12,15 @@ published. The parameters of a subtree are the parameters of its leaves' models,
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Method
 from salsa.baselines.methods.model_tree import SMALLEST_CHILD, grow, prune, smoothed
 
 
-class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class M5Regressor(Method):
     """M5' model tree: a regression tree with linear models in its leaves, pruned and smoothed.
 
     Parameters
@@ -50,20 +48,14 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.pruning = pruning
         self.smoothing = smoothing
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def _learn(self, X: Floats, y: Floats) -> None:
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = y.astype(np.float64)
         nodes = grow(X, y, self.min_samples_split, self.min_spread * float(y.std()))
         prune(nodes, X, y, self.pruning)
         self.tree_ = smoothed(nodes, self.smoothing)
         self.n_leaves_ = int(np.sum(self.tree_.feature < 0))
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _predict(self, X: Floats) -> Floats:
         model = self.tree_.models[self.tree_.leaf_of(X)]
         values: Floats = np.einsum("ij,ij->i", X, model[:, :-1]) + model[:, -1]
         return values
