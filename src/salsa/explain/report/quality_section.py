@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa.data.rows import row_keys
 from salsa.data.training_range import encoded
 from salsa.explain.report import held_out_rows
@@ -50,17 +50,13 @@ class Given(NamedTuple):
 class Evidence(NamedTuple):
     """Predictions of rows that the predicting model did not see; None where they are not available."""
 
-    training: HeldOutRows | None
-    new: HeldOutRows | None  # the given rows that are not training rows
-    places: NDArray[np.intp]  # places of the new rows among the given rows
-    known: int  # number of given rows that are training rows
-    reason: str | None  # why leave-one-out predictions are not available
-    anchored: bool  # a low-rank model: its anchors stand for the training rows
-
-    @property
-    def affordable(self) -> bool:
-        """Whether bands and intervals can be computed."""
-        return self.reason is None or self.anchored
+    training: HeldOutRows | None = None
+    new: HeldOutRows | None = None  # the given rows that are not training rows
+    places: Places = np.empty(0, dtype=np.intp)  # places of the new rows among the given rows
+    known: int = 0  # number of given rows that are training rows
+    reason: str | None = None  # why leave-one-out predictions are not available
+    anchored: bool = False  # a low-rank model: its anchors stand for the training rows
+    no_bands: str | None = None  # why there are neither bands nor intervals
 
     @property
     def notes(self) -> list[str]:
@@ -98,40 +94,46 @@ def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
 
 
 def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evidence:
-    kept, training, reason = fitted_of(model).uncertainty, None, None
-    if isinstance(kept, Unavailable):
-        reason = kept.reason
-    elif not kept.keeps_rows:
-        reason = "a low-rank model keeps no training rows"
-    else:
-        try:
-            training = held_out_rows.training_rows(model, output)
-        except MemoryError as error:
-            reason = str(error).rstrip(".")
-    anchored = not isinstance(kept, Unavailable) and not kept.keeps_rows
+    evidence = _training_evidence(model, subject, output)
     if given.X is None or given.y is None:
-        return Evidence(training, None, np.empty(0, dtype=np.intp), 0, reason, anchored)
-    known = _known(subject, training, given.X, given.y, anchored)
+        return evidence
+    known = _known(subject, evidence, given.X, given.y)
     new, places = None, np.flatnonzero(~known)
     if len(places):
         predicted = subject.expansion.predict(given.X[places])[:, output]
         new = HeldOutRows(given.y[places], predicted, np.ones(len(places)))
-    return Evidence(training, new, places, int(known.sum()), reason, anchored)
+    return evidence._replace(new=new, places=places, known=int(known.sum()))
 
 
-def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
+def _training_evidence(model: Any, subject: Subject, output: int) -> Evidence:
+    """Return leave-one-out predictions, or the reason why there are none."""
+    kept = fitted_of(model).uncertainty
+    if isinstance(kept, Unavailable):
+        return Evidence(reason=kept.reason, no_bands=kept.reason)
+    if not kept.keeps_rows:
+        anchored = len(kept.points) == len(subject.expansion.anchors)
+        origin = "" if anchored else "the uncertainty of so many rows comes from a low-rank model: "
+        return Evidence(reason=f"{origin}a low-rank model keeps no training rows", anchored=anchored)
+    try:
+        return Evidence(held_out_rows.training_rows(model, output))
+    except MemoryError as error:
+        reason = str(error).rstrip(".")
+        return Evidence(reason=reason, no_bands=reason)
+
+
+def _known(subject: Subject, evidence: Evidence, X: Floats, y: Floats) -> NDArray[np.bool_]:
     """Return which rows are training rows, by features and target, or by features alone if targets are not kept.
 
     A low-rank model knows its anchors only: a table that contains all anchors is taken for the training table.
     """
     anchors = subject.expansion.anchors
-    targets = np.full(len(anchors), np.nan) if training is None else training.observed
+    targets = np.full(len(anchors), np.nan) if evidence.training is None else evidence.training.observed
     close = 1e-6 * np.ptp(targets)
     seen: dict[bytes, list[float]] = {}
     for row, target in zip(row_keys(anchors), targets, strict=True):
         seen.setdefault(row, []).append(target)
     keys = row_keys(X)
-    if anchored and seen.keys() <= set(keys):
+    if evidence.anchored and seen.keys() <= set(keys):
         return np.ones(len(X), dtype=bool)
     same = [
         any(not abs(other - target) > close for other in seen.get(row, ()))  # a NaN target equals every target
@@ -275,13 +277,15 @@ def calibration_section(model: Any, given: Given, evidence: Evidence, output: in
     curves: list[tuple[str, str, Coverage]] = []
     if evidence.training is not None and (found := held_out_rows.normal_coverage(evidence.training)) is not None:
         curves.append(("normal intervals, training rows each predicted without itself", "training rows", found))
-    if evidence.new is not None and evidence.affordable:
+    if evidence.new is not None and evidence.no_bands is None:
         found = held_out_rows.interval_coverage(model, given.table, evidence.places, evidence.new.observed, output)
         if found is not None:
             curves.append(("predict_interval, new rows", "new rows", found))
     drawn = [{"name": name, **coverage._asdict()} for name, _, coverage in curves]
     if not curves:
-        return {"sentence": "The held-out rows do not suffice to check intervals.", "note": "", "curves": []}
+        none = f"There are no intervals: {evidence.no_bands}."
+        few = "The held-out rows do not suffice to check intervals."
+        return {"sentence": none if evidence.no_bands else few, "note": "", "curves": []}
     sentence = " ".join(_coverage_sentence(where, coverage) for _, where, coverage in curves)
     return {"sentence": sentence, "note": COVERAGE_NOTE, "curves": drawn}
 

@@ -69,7 +69,7 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
     """Return all that the page shows, as plain lists, texts and numbers."""
     subject, output = anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
-    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
+    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.no_bands is None)
     importance = importance_section(anova, used, effects)
     payload: dict[str, Any] = jsonable(
         {
@@ -79,7 +79,7 @@ def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
             "quality": quality_section(model, evidence, scores),
             "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects, importance["orders"]),
+            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands),
             "interactions": interaction_section(anova, used),
             "whatIf": what_if_section(subject, used, given, output),
             "calibration": calibration_section(model, given, evidence, output),
