@@ -6,6 +6,7 @@ noise maximise the marginal likelihood under normal priors. No simpler kernel co
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
@@ -27,6 +28,7 @@ ITERATIONS = 50
 PRODUCT = "all"
 
 
+@dataclass(eq=False, repr=False)
 class AdditiveGPRegressor(Method):
     """Posterior mean of a Gaussian process with Gaussian base kernels and all orders up to `max_order`.
 
@@ -48,10 +50,9 @@ class AdditiveGPRegressor(Method):
     expansion_ : ``KernelExpansion``, the posterior mean.
     """
 
-    def __init__(self, max_order: Any = 10, learning_rows: Any = 1000, random_state: Seed = None) -> None:
-        self.max_order = max_order
-        self.learning_rows = learning_rows
-        self.random_state = random_state
+    max_order: Any = 10
+    learning_rows: Any = 1000
+    random_state: Seed = None
 
     def _learn(self, X: Floats, y: Floats) -> None:
         X, Y, (n, D) = np.ascontiguousarray(X), y[:, None], X.shape

@@ -7,6 +7,7 @@ the penalties follow. Degrees of freedom depend neither on the units nor on the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
@@ -24,6 +25,7 @@ DF_GRID = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 ROUGH = 1e-4  # tolerance while candidates are compared
 
 
+@dataclass(eq=False, repr=False)
 class SplineBackfittingRegressor(Method):
     """Additive model of cubic smoothing splines, fitted by back-fitting (Hastie and Tibshirani, 1990).
 
@@ -55,22 +57,13 @@ class SplineBackfittingRegressor(Method):
 
     _fewest_rows = 2
 
-    def __init__(
-        self,
-        df: Any = "auto",
-        *,
-        n_knots: int = 30,
-        cv: Any = 5,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-    ) -> None:
-        self.df = df
-        self.n_knots = n_knots
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    df: Any = "auto"
+    _: KW_ONLY
+    n_knots: int = 30
+    cv: Any = 5
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Seed = None
 
     def _learn(self, X: Floats, y: Floats) -> None:
         dfs = candidates("df", self.df, DF_GRID, 1)

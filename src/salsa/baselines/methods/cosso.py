@@ -17,6 +17,7 @@ The steps start from equal weights. As Lin and Zhang advise, they stop after one
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ N_BUDGETS = 25  # values of M, from 0 to the end of the path
 BASIS_ROWS = {1: 200, 2: 500}  # number of basis rows by order; all components share them
 
 
+@dataclass(eq=False, repr=False)
 class COSSORegressor(Method):
     """Component selection and smoothing (Lin and Zhang, 2006) of main effects and, with order 2, of all pairs.
 
@@ -64,22 +66,13 @@ class COSSORegressor(Method):
 
     _fewest_rows = 2
 
-    def __init__(
-        self,
-        order: int = 1,
-        *,
-        budget: Any = "auto",
-        n_basis: Any = "auto",
-        n_turns: int = 1,
-        cv: Any = 5,
-        random_state: Seed = None,
-    ) -> None:
-        self.order = order
-        self.budget = budget
-        self.n_basis = n_basis
-        self.n_turns = n_turns
-        self.cv = cv
-        self.random_state = random_state
+    order: int = 1
+    _: KW_ONLY
+    budget: Any = "auto"
+    n_basis: Any = "auto"
+    n_turns: int = 1
+    cv: Any = 5
+    random_state: Seed = None
 
     def _learn(self, X: Floats, y: Floats) -> None:
         self._check_parameters()

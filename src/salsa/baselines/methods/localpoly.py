@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ LARGEST_RANGE = 1e7  # range of a feature in bandwidths, beyond which rounding d
 FARTHEST = 8  # queries are moved to within 10^8 bandwidths of the centre; slopes have vanished at this distance
 
 
+@dataclass(eq=False, repr=False)
 class LocalPolynomialRegressor(WeightedMethod):
     """Local polynomial regression: the prediction at x is the value of a polynomial fitted to the rows near x.
 
@@ -88,22 +89,13 @@ class LocalPolynomialRegressor(WeightedMethod):
     0.25
     """
 
-    def __init__(
-        self,
-        degree: int = 1,
-        bandwidth: Any = "auto",
-        *,
-        ridge: float = 1e-10,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: Seed = None,
-    ) -> None:
-        self.degree = degree
-        self.bandwidth = bandwidth
-        self.ridge = ridge
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    degree: int = 1
+    bandwidth: Any = "auto"
+    _: KW_ONLY
+    ridge: float = 1e-10
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Seed = None
 
     def _learn(self, rows: Observations) -> None:
         """Keep the rows, in units of their bandwidths, and choose the bandwidths."""

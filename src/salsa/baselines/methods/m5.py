@@ -11,6 +11,7 @@ published. The parameters of a subtree are the parameters of its leaves' models,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
@@ -20,6 +21,7 @@ from salsa.baselines.methods.estimator import Method
 from salsa.baselines.methods.model_tree import SMALLEST_CHILD, grow, prune, smoothed
 
 
+@dataclass(eq=False, repr=False)
 class M5Regressor(Method):
     """M5' model tree: a regression tree with linear models in its leaves, pruned and smoothed.
 
@@ -40,13 +42,10 @@ class M5Regressor(Method):
     n_leaves_ : int, the number of leaves.
     """
 
-    def __init__(
-        self, min_samples_split: int = 4, min_spread: float = 0.05, pruning: float = 1.0, smoothing: float = 15.0
-    ) -> None:
-        self.min_samples_split = min_samples_split
-        self.min_spread = min_spread
-        self.pruning = pruning
-        self.smoothing = smoothing
+    min_samples_split: int = 4
+    min_spread: float = 0.05
+    pruning: float = 1.0
+    smoothing: float = 15.0
 
     def _learn(self, X: Floats, y: Floats) -> None:
         self._check_parameters()

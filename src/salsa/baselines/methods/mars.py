@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from salsa._utils.arrays import Floats
@@ -12,6 +14,7 @@ from salsa.baselines.methods.estimator import Method
 FEWEST_TERMS, MOST_TERMS = 20, 60
 
 
+@dataclass(eq=False, repr=False)
 class MARSRegressor(Method):
     """A sum of products of hinges max(0, x_j - t) and max(0, t - x_j), found one after another, then pruned.
 
@@ -23,8 +26,7 @@ class MARSRegressor(Method):
 
     _fewest_rows = 2
 
-    def __init__(self, max_degree: int = 1) -> None:
-        self.max_degree = max_degree
+    max_degree: int = 1
 
     def _learn(self, X: Floats, y: Floats) -> None:
         from pyearth import Earth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from salsa.baselines.methods.estimator import Method
 CONDITIONED = ("linear", "multiquadric")  # kernels that need only a constant term, for any number of features
 
 
+@dataclass(eq=False, repr=False)
 class RBFInterpolationRegressor(Method):
     """Radial basis functions f(x) = c + sum_i a_i phi(|x - x_i|), through the data or, with smoothing, near them.
 
@@ -26,9 +28,8 @@ class RBFInterpolationRegressor(Method):
         The number that is added to the diagonal; 0 interpolates, as far as rounding allows.
     """
 
-    def __init__(self, kernel: Any = "linear", smoothing: float = 1e-8) -> None:
-        self.kernel = kernel
-        self.smoothing = smoothing
+    kernel: Any = "linear"
+    smoothing: float = 1e-8
 
     def _learn(self, X: Floats, y: Floats) -> None:
         if self.kernel not in CONDITIONED:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ ITERATIONS = 5
 HELD_OUT = 0.2  # share of rows that the package needs to choose the iteration
 
 
+@dataclass(eq=False, repr=False)
 class XRFMRegressor(Method):
     """Kernel ridge regression whose metric is learned from the gradients of its fits, in several iterations.
 
@@ -31,11 +33,10 @@ class XRFMRegressor(Method):
 
     _dtype, _fewest_rows = np.float32, 5
 
-    def __init__(self, bandwidth: float = 10.0, reg: float = 1e-3, diag: bool = False, random_state: int = 0) -> None:
-        self.bandwidth = bandwidth
-        self.reg = reg
-        self.diag = diag
-        self.random_state = random_state
+    bandwidth: float = 10.0
+    reg: float = 1e-3
+    diag: bool = False
+    random_state: int = 0
 
     def _learn(self, X: Floats, y: Floats) -> None:
         import torch

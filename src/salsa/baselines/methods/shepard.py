@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any
 
@@ -22,6 +23,7 @@ SMALLEST_DISTANCE = 1e-150  # relative to the data's size: rows that are nearer 
 FARTHEST = 1e100  # limit of queries, relative to the data's size; all rows are equally far from there
 
 
+@dataclass(eq=False, repr=False)
 class ShepardRegressor(WeightedMethod):
     """Inverse distance weighting (Shepard, 1968): f(x) = sum_i w_i y_i d_i^-power / sum_i w_i d_i^-power.
 
@@ -46,10 +48,10 @@ class ShepardRegressor(WeightedMethod):
     n_features_in_, feature_names_in_ : as in scikit-learn.
     """
 
-    def __init__(self, power: Any = "auto", *, cv: Any = 5, random_state: Seed = None) -> None:
-        self.power = power
-        self.cv = cv
-        self.random_state = random_state
+    power: Any = "auto"
+    _: KW_ONLY
+    cv: Any = 5
+    random_state: Seed = None
 
     def _learn(self, rows: Observations) -> None:
         """Keep the distinct rows, with features in units of the data's size, and choose the power."""

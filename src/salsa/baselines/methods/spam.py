@@ -10,6 +10,7 @@ functions, which are uncorrelated and have mean square 1. This is block descent 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,6 +27,7 @@ N_ALPHAS, SMALLEST_ALPHA = 40, 1e-3  # the grid, from the alpha that leaves only
 ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and largest number of rounds while candidates are compared
 
 
+@dataclass(eq=False, repr=False)
 class SpAMRegressor(Method):
     """Sparse additive model (Ravikumar, Lafferty, Liu and Wasserman, 2009).
 
@@ -56,22 +58,13 @@ class SpAMRegressor(Method):
 
     _fewest_rows = 2
 
-    def __init__(
-        self,
-        alpha: Any = "auto",
-        *,
-        n_functions: Any = "auto",
-        cv: Any = 5,
-        tol: float = 1e-6,
-        max_iter: int = 10000,
-        random_state: Seed = None,
-    ) -> None:
-        self.alpha = alpha
-        self.n_functions = n_functions
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    alpha: Any = "auto"
+    _: KW_ONLY
+    n_functions: Any = "auto"
+    cv: Any = 5
+    tol: float = 1e-6
+    max_iter: int = 10000
+    random_state: Seed = None
 
     def _learn(self, X: Floats, y: Floats) -> None:
         z, self._mean, self._scale = standardise(y)
