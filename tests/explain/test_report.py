@@ -245,7 +245,8 @@ def test_race_and_order_search_are_both_shown_if_equal_relevances_win(tmp_path):
     """The race and the search on all rows may choose different orders; the page shows both choices."""
     X, y = mixed_table(90)
     model = SalsaRegressor(random_state=0).fit(X, y)
-    contenders = [Contender("learned matern52", 2, 5, 0.2, 0.1, 0.0), Contender("equal gaussian", 3, 5, 0.3, 0.1, 0.0)]
+    learned = Contender("learned", "matern52", False, 2, 5, 0.2, 0.1, 0.0)
+    contenders = [learned, Contender("equal", "gaussian", False, 3, 5, 0.3, 0.1, 0.0)]
     model.search_ = replace(
         quick_model(X, y, order=[1, 2], alpha="auto").search_,
         contenders=(contenders[0], contenders[1]._replace(won=True)),

@@ -29,6 +29,7 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
 from salsa.data.training_range import encoded
+from salsa.explain.closed_forms import feature_means
 from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.subject import Subject, subject_of
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
@@ -235,22 +236,17 @@ class Anova:
 
     def _prior(self, S: list[int], rows: Floats) -> Floats:
         """Return the prior variance (m,) of f_S at rows (m, |S|): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
-        a, prior = self.subject.kernel.relevance, np.ones(len(rows))
+        kernel, prior = self.subject.kernel, np.ones(len(rows))
         for j, x in zip(S, rows.T, strict=True):
-            prior *= a[j] - 2.0 * self._mean_at(j, x) + self._mean_twice[j]
+            mean = feature_means(kernel, j, x, self.subject.background[j])
+            prior *= kernel.relevance[j] - 2.0 * mean + self._mean_twice[j]
         return prior * outside(self._mean_twice, self.subject.weights, S)
-
-    def _mean_at(self, j: int, x: Floats) -> Floats:
-        """Return a_j q_j(x) (m,): the mean of a_j k_j(X, x) over the background."""
-        kernel, (points, weights) = self.subject.kernel, self.subject.background[j]
-        mean: Floats = kernel.relevance[j] * kernel.of_feature(j).product(x[:, None], points[:, None], weights)
-        return mean
 
     @cached_property
     def _mean_twice(self) -> Floats:
         """a_j q_j (D,): the mean of a_j k_j(X, X') over two draws from the background."""
-        backgrounds = enumerate(self.subject.background)
-        return np.array([self._mean_at(j, points) @ weights for j, (points, weights) in backgrounds])
+        kernel, backgrounds = self.subject.kernel, enumerate(self.subject.background)
+        return np.array([feature_means(kernel, j, rug.points, rug) @ rug.weights for j, rug in backgrounds])
 
     def _orders_at(self, rows: Floats) -> Floats:
         """Return the sums of all effects of order 0..d (m, d+1), without the offset.

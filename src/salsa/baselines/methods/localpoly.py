@@ -113,13 +113,12 @@ class LocalPolynomialRegressor(WeightedMethod):
             fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
         self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits
 
-    def _predict(self, X: Floats) -> Floats:
+    def _predict(self, X: Floats) -> Any:
         with np.errstate(over="ignore"):
             x = (X - self._centre) / self.bandwidth_
         limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers stay far within float64
         limits = limit * np.minimum(1.0, self._fits.spread)
-        values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
-        return values
+        return self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
 
     def _bandwidth_unit(self, X: Floats, weight: Floats) -> Floats:
         """Return the bandwidths (D,) at c = 1: sd_j n^(-1/(4+D)), or the given array."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -54,10 +55,9 @@ class M5Regressor(Method):
         self.tree_ = smoothed(nodes, self.smoothing)
         self.n_leaves_ = int(np.sum(self.tree_.feature < 0))
 
-    def _predict(self, X: Floats) -> Floats:
+    def _predict(self, X: Floats) -> Any:
         model = self.tree_.models[self.tree_.leaf_of(X)]
-        values: Floats = np.einsum("ij,ij->i", X, model[:, :-1]) + model[:, -1]
-        return values
+        return np.einsum("ij,ij->i", X, model[:, :-1]) + model[:, -1]
 
     def _check_parameters(self) -> None:
         if self.min_samples_split < 2 * SMALLEST_CHILD:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +35,8 @@ class MARSRegressor(Method):
         most = 1 + min(MOST_TERMS, max(FEWEST_TERMS, 2 * X.shape[1]))
         self.earth_ = Earth(max_degree=self.max_degree, max_terms=most).fit(*map(_writable, (X, y)))
 
-    def _predict(self, X: Floats) -> Floats:
-        values: Floats = np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
 
 
 def _writable(values: Floats) -> Floats:

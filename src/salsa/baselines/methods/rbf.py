@@ -39,6 +39,5 @@ class RBFInterpolationRegressor(Method):
         shape = {"kernel": self.kernel, "smoothing": self.smoothing, "epsilon": 1.0, "degree": 0}
         self.function_ = RBFInterpolator(points, means, **shape)
 
-    def _predict(self, X: Floats) -> Floats:
-        values: Floats = self.function_(X)
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return self.function_(X)

@@ -50,9 +50,8 @@ class XRFMRegressor(Method):
             self.model_ = xRFM(self._settings(), device="cpu", n_threads=1, tuning_metric="mse", verbose=False)
             self.model_.fit(X_fit, y_fit, X_held, y_held)
 
-    def _predict(self, X: Floats) -> Floats:
-        values: Floats = np.asarray(self.model_.predict(X), dtype=np.float64).ravel()
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return np.asarray(self.model_.predict(X), dtype=np.float64).ravel()
 
     def _settings(self) -> dict[str, dict[str, Any]]:
         model = {"kernel": "l2", "exponent": 1.0, "bandwidth_mode": "constant"}

@@ -70,11 +70,10 @@ class ShepardRegressor(WeightedMethod):
             )
         self.power_ = min(self.cv_errors_, key=self.cv_errors_.__getitem__) if self.cv_errors_ else powers[0]
 
-    def _predict(self, X: Floats) -> Floats:
+    def _predict(self, X: Floats) -> Any:
         with np.errstate(over="ignore"):
             x = np.clip(X / self._size, -FARTHEST, FARTHEST)
-        values: Floats = weighted_means(self._rows, x, [self.power_])[0]
-        return values
+        return weighted_means(self._rows, x, [self.power_])[0]
 
 
 def distinct(rows: Observations) -> Observations:
