@@ -1,5 +1,6 @@
 """Tests of the functional ANOVA: effects add up and are orthogonal; variances and bands equal a brute-force twin."""
 
+from collections import Counter
 from itertools import combinations
 
 import naive
@@ -16,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import salsa
 from salsa import SalsaRegressor, _core, explain
+from salsa.explain import anova, variances
+from salsa.fitted import fitted_of
 
 
 def coarse(n=40, D=4, seed=0, values=5):
@@ -138,6 +141,22 @@ class TestAgainstBruteForce:
         for S in list(combinations(range(model.n_features_in_), size))[:3]:
             effect = anova.effect(*S, points=[values_of(model, j, marginals[j][0]) for j in S])
             np.testing.assert_allclose(effect.sd.ravel(), naive_band(model, marginals, S), rtol=1e-5, atol=1e-7)
+
+
+def test_bands_of_an_iterated_fit_refer_to_the_anchors_of_its_preconditioner():
+    """More than 3000 rows have the uncertainty of a low-rank fit; f_j is f minus its mean over the background of j."""
+    X, y = additive_truth(3100, 3)
+    model = SalsaRegressor(1, alpha=1e-3, relevance="equal", solver="pcg", rank=50, random_state=0).fit(X, y)
+    uncertainty, rows, points = fitted_of(model).uncertainty, X[:40], np.linspace(-1, 1, 7)
+    assert len(uncertainty.points) < len(model.expansion_.anchors)
+    shown, background = np.zeros((len(points), 3)), np.zeros((len(rows), 3))
+    shown[:, 1], background[:, 1] = points, rows[:, 1]
+    K = model.expansion_.kernel
+    k = K(shown, uncertainty.points) - K(background, uncertainty.points).mean(axis=0)
+    prior = K.diagonal(shown) - 2 * K(shown, background).mean(axis=1) + K(background, background).mean()
+    expected = uncertainty.posterior_sd(k, prior, constant=0.0)[:, 0]
+    found = explain.decompose(model, rows).effect(1, points=[points]).sd
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def values_of(model, j, codes):
@@ -294,6 +313,44 @@ class TestRounding:
         model = SalsaRegressor(order=3, alpha=1e-13, relevance="equal").fit(X, y)
         with pytest.warns(UserWarning, match="lost to rounding"):
             explain.decompose(model).orders()
+
+
+class TestCost:
+    """Quick questions are answered without the work that only other questions need."""
+
+    @pytest.fixture
+    def calls(self, monkeypatch):
+        """Count the calls of the functions that compute variances of interactions."""
+        counts = Counter()
+
+        def counted(module, name):
+            original = getattr(module, name)
+
+            def function(*arguments):
+                counts[name] += 1
+                return original(*arguments)
+
+            monkeypatch.setattr(module, name, function)
+
+        counted(anova, "variance_roots")
+        counted(variances, "_pair_variances")
+        counted(variances, "_higher_variances")
+        return counts
+
+    def test_effects_compute_no_variances_of_interactions_until_the_share_is_read(self, calls):
+        found = explain.decompose(equal())
+        effect, pair = found.effect(0), found.effect(0, 1)
+        effect.frame()
+        assert not calls
+        assert effect.variance_share == found.sobol()["first_order"][0]
+        assert pair.variance_share == found.interactions()["variance_share"][0]
+        assert calls == {"variance_roots": 1, "_pair_variances": 1, "_higher_variances": 1}
+
+    def test_a_model_of_order_1_factorises_no_feature(self, calls):
+        found = explain.decompose(fixed(*coarse(), 1, "equal"))
+        assert found.sobol()["first_order"].sum() == pytest.approx(1.0, abs=1e-12)
+        assert found.effect(0, 1, 2).variance_share == 0.0
+        assert not calls["variance_roots"]
 
 
 class TestTables:

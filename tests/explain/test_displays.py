@@ -205,9 +205,9 @@ class TestNothingIsCutOff:
         with plt.rc_context({"font.size": font}):
             for order in ((0, 1), (1, 0)):
                 turned = values if order == (0, 1) else values.T
-                effect = Effect(tuple(axes[i] for i in order), turned, np.ones_like(turned), 0.1)
+                effect = Effect(tuple(axes[i] for i in order), turned, np.ones_like(turned), lambda: 0.1)
                 assert_nothing_is_cut(effect.plot())
-            assert_nothing_is_cut(Effect((axes[0],), values[:, 0], np.ones(2), 0.1).plot())
+            assert_nothing_is_cut(Effect((axes[0],), values[:, 0], np.ones(2), lambda: 0.1).plot())
 
 
 class TestNoMatplotlibState:

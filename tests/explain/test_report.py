@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import additive_truth
 from sklearn.exceptions import NotFittedError
 
 import salsa
@@ -245,10 +246,8 @@ def test_race_and_order_search_are_both_shown_if_equal_relevances_win(tmp_path):
     """The race and the search on all rows may choose different orders; the page shows both choices."""
     X, y = mixed_table(90)
     model = SalsaRegressor(random_state=0).fit(X, y)
-    contenders = [
-        Contender("learned", "matern52", False, 2, 5, 0.2, 0.1, 0.0),
-        Contender("equal", "gaussian", False, 3, 5, 0.3, 0.1, 0.0),
-    ]
+    learned = Contender("learned", "matern52", False, 2, 5, 0.2, 0.1, 0.0)
+    contenders = [learned, Contender("equal", "gaussian", False, 3, 5, 0.3, 0.1, 0.0)]
     model.search_ = replace(
         quick_model(X, y, order=[1, 2], alpha="auto").search_,
         contenders=(contenders[0], contenders[1]._replace(won=True)),
@@ -284,7 +283,7 @@ def test_an_effect_is_unsure_if_zero_is_inside_its_band_for_most_rows():
     for weights, unsure in (([0.05, 0.8, 0.05, 0.1], True), ([0.15, 0.6, 0.15, 0.1], False)):
         points = np.array([0.0, 1.0, 2.0, np.nan])
         axis = Axis("x", points, None, Distribution(points, np.array(weights)))
-        assert _is_unsure(Effect((axis,), values, sd, 1.0)) == unsure
+        assert _is_unsure(Effect((axis,), values, sd, lambda: 1.0)) == unsure
 
 
 def test_a_model_of_order_1_mentions_no_interactions(table, tmp_path):
@@ -378,6 +377,36 @@ def test_a_low_rank_report_has_no_leave_one_out_and_says_why(tmp_path):
     whole = payload_of(write_report(model, tmp_path / "r.html", X[:300], y[:300]))
     assert whole["quality"]["scatters"] == []
     assert "This page was given no new rows" in whole["quality"]["notes"][1]
+
+
+@pytest.mark.parametrize("new_rows", [0, 60])
+def test_a_divided_report_has_no_bands_and_no_intervals_and_says_why(new_rows, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (360, 3))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=360)
+    model = quick_model(X[:300], y[:300], solver="divide", rank=100)
+    given = (X[300:], y[300:]) if new_rows else ()
+    found = payload_of(write_report(model, tmp_path / "r.html", *given))
+    reason = "solver='divide' has no intervals or standard deviations: use solver='lowrank'"
+    assert found["calibration"] == {"sentence": f"There are no intervals: {reason}.", "note": "", "curves": []}
+    assert found["quality"]["notes"] == [f"The training rows have no leave-one-out predictions: {reason}."]
+    assert found["effectsNote"].endswith(f" Effects have no bands: {reason}.")
+    assert all(effect["sd"] is None for effect in found["effects"] if "axes" in effect)
+    assert dict(found["fitted"]["facts"])["Rows"] == "300"
+    assert [scatter["title"] for scatter in found["quality"]["scatters"]] == ["New rows"] * bool(new_rows)
+    assert found["quality"]["scores"][0]["name"] == ("salsa, new rows" if new_rows else "salsa, cross-validation")
+
+
+def test_an_iterated_fit_of_many_rows_is_a_report_about_rows_with_bands(tmp_path):
+    """More than 3000 rows have the uncertainty of a low-rank fit: bands, and no leave-one-out predictions."""
+    X, y = additive_truth(3150, 3)
+    model = quick_model(X[:3100], y[:3100], 1, solver="pcg", rank=50)
+    found = payload_of(write_report(model, tmp_path / "r.html", X[3000:], y[3000:]))
+    assert dict(found["fitted"]["facts"])["Rows"] == "3,100"
+    assert "so many rows comes from a low-rank model" in found["quality"]["notes"][0]
+    assert "100 given rows" in found["quality"]["notes"][1]
+    assert len(found["effects"][0]["sd"]) == len(found["effects"][0]["values"])
+    assert [curve["name"] for curve in found["calibration"]["curves"]] == ["predict_interval, new rows"]
 
 
 def test_given_rows_without_targets_are_examples_only(model, table, tmp_path):

@@ -46,10 +46,10 @@ class Comparison:
         return len(self.frame)
 
     def __repr__(self) -> str:
-        return self.frame.to_string(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")
+        return self.frame.to_string(index=False, float_format="{:.4g}".format, na_rep="")
 
     def _repr_html_(self) -> str:
-        return self.frame.to_html(index=False, float_format=lambda value: f"{value:.4g}", na_rep="")
+        return self.frame.to_html(index=False, float_format="{:.4g}".format, na_rep="")
 
     @property
     def best(self) -> str:
@@ -183,12 +183,11 @@ def _target(X: Any, y: Any) -> Floats:
 
 
 def _splits(cv: Any, X: Any, y: Floats, random_state: int | None) -> list[Split]:
-    parse_cv(cv)
-    if cv is None or isinstance(cv, int | np.integer):
-        folds = 5 if cv is None else int(cv)
-        if folds > len(y):
-            raise ValueError(f"cv={folds}: there are only {len(y)} rows; give at most one fold per row")
-        cv = KFold(folds, shuffle=True, random_state=random_state)
+    cv = parse_cv(cv)
+    if isinstance(cv, int | np.integer):
+        if cv > len(y):
+            raise ValueError(f"cv={cv}: there are only {len(y)} rows; give at most one fold per row")
+        cv = KFold(int(cv), shuffle=True, random_state=random_state)
     splits = [(np.arange(len(y))[train], np.arange(len(y))[test]) for train, test in check_cv(cv).split(X, y)]
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError("cv: every split needs rows to train on and rows to test; there must be at least one split")

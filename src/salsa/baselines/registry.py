@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
-from salsa.baselines import classic, modern
+from salsa.baselines import makers
 from salsa.baselines.tuning import Grid, tuned
 
 # The paper tunes by 5-fold cross-validation and prints no grids. Our grids are small and logarithmic. For gamma,
@@ -40,7 +39,7 @@ class Rival:
 
     name: str
     title: str
-    make: Callable[[], Any]  # returns an estimator that is not tuned, or tunes itself
+    make: makers.Maker  # returns an estimator that is not tuned, or tunes itself
     grid: Grid | None = None  # candidates for cross-validation; None: the method tunes itself
     package: str = ""  # additional package that the method needs
     in_paper: str = ""  # its name in Table 1 of the paper, if it is listed there
@@ -49,39 +48,39 @@ class Rival:
 
 
 _TABLE = (
-    Rival("krr", "kernel ridge regression", classic.krr, KERNEL_RIDGE, in_paper="KRR"),
-    Rival("knn", "k nearest neighbours", classic.knn, NEIGHBOURS, in_paper="kNN"),
-    Rival("nw", "Nadaraya-Watson", classic.nadaraya_watson, in_paper="NW"),
-    Rival("ll", "locally linear", classic.locally_linear, in_paper="LL"),
-    Rival("lq", "locally quadratic", classic.locally_quadratic, in_paper="LQ"),
-    Rival("svr-eps", "epsilon support vector regression", classic.svr_epsilon, EPSILON_SVR, in_paper="SVR-eps"),
-    Rival("svr-nu", "nu support vector regression", classic.svr_nu, NU_SVR, in_paper="SVR-nu"),
-    Rival("gp", "Gaussian process", classic.gp, in_paper="GP", note="by marginal likelihood, one length scale"),
-    Rival("tree", "regression tree", classic.regression_tree, TREE, in_paper="RT"),
-    Rival("gbrt", "gradient boosted trees", classic.gbrt, GBRT, in_paper="GBRT"),
-    Rival("rbf", "radial basis functions", classic.rbf_interpolation, RBF, in_paper="RBFI"),
-    Rival("m5", "M5' model tree", classic.m5, M5, in_paper="M5p"),
-    Rival("shepard", "Shepard interpolation", classic.shepard, in_paper="SI"),
-    Rival("backfitting", "back-fitting with cubic splines", classic.backfitting, in_paper="BF"),
-    Rival("mars", "multivariate adaptive regression splines", classic.mars, MARS, "py-earth2", "MARS"),
-    Rival("cosso", "component selection and smoothing", classic.cosso, in_paper="COSSO"),
-    Rival("spam", "sparse additive models", classic.spam, in_paper="SpAM"),
-    Rival("additive-gp", "additive Gaussian process", classic.additive_gp, in_paper="Add-GP", note="on our kernel"),
-    Rival("ridge", "ridge regression", classic.ridge, in_paper="LR"),
-    Rival("lasso", "lasso", classic.lasso, in_paper="LASSO"),
-    Rival("lar", "least angle regression", classic.lar, in_paper="LAR", note="Table 1 shows zero predictions for it"),
-    Rival("gp-ard", "Gaussian process, a length per feature", modern.gp_ard, note="on our kernel"),
-    Rival("random-forest", "random forest", modern.random_forest, FOREST),
-    Rival("hist-gbrt", "scikit-learn's histogram boosting", modern.hist_gbrt, HIST_GBRT),
-    Rival("lightgbm", "LightGBM", modern.lightgbm, LIGHTGBM, "lightgbm"),
-    Rival("xgboost", "XGBoost", modern.xgboost, XGBOOST, "xgboost"),
-    Rival("catboost", "CatBoost", modern.catboost, CATBOOST, "catboost"),
-    Rival("ebm", "explainable boosting machine", modern.ebm, None, "interpret-core", note="stops early; very slow"),
-    Rival("gpgam", "additive model with pairs, as a GP", modern.gpgam, None, "imodels", note="by evidence; slow"),
-    Rival("xrfm", "recursive feature machine", modern.xrfm, XRFM, "xrfm"),
-    Rival("cubist", "Cubist rules", modern.cubist, CUBIST, "cubist"),
-    Rival("salsa", "this package", modern.salsa, ours=True),
-    Rival("salsa-paper", "SALSA as the paper describes it", modern.salsa_paper, in_paper="SALSA", ours=True),
+    Rival("krr", "kernel ridge regression", makers.krr, KERNEL_RIDGE, in_paper="KRR"),
+    Rival("knn", "k nearest neighbours", makers.knn, NEIGHBOURS, in_paper="kNN"),
+    Rival("nw", "Nadaraya-Watson", makers.nadaraya_watson, in_paper="NW"),
+    Rival("ll", "locally linear", makers.locally_linear, in_paper="LL"),
+    Rival("lq", "locally quadratic", makers.locally_quadratic, in_paper="LQ"),
+    Rival("svr-eps", "epsilon support vector regression", makers.svr_epsilon, EPSILON_SVR, in_paper="SVR-eps"),
+    Rival("svr-nu", "nu support vector regression", makers.svr_nu, NU_SVR, in_paper="SVR-nu"),
+    Rival("gp", "Gaussian process", makers.gp, in_paper="GP", note="by marginal likelihood, one length scale"),
+    Rival("tree", "regression tree", makers.regression_tree, TREE, in_paper="RT"),
+    Rival("gbrt", "gradient boosted trees", makers.gbrt, GBRT, in_paper="GBRT"),
+    Rival("rbf", "radial basis functions", makers.rbf_interpolation, RBF, in_paper="RBFI"),
+    Rival("m5", "M5' model tree", makers.m5, M5, in_paper="M5p"),
+    Rival("shepard", "Shepard interpolation", makers.shepard, in_paper="SI"),
+    Rival("backfitting", "back-fitting with cubic splines", makers.backfitting, in_paper="BF"),
+    Rival("mars", "multivariate adaptive regression splines", makers.mars, MARS, "py-earth2", "MARS"),
+    Rival("cosso", "component selection and smoothing", makers.cosso, in_paper="COSSO"),
+    Rival("spam", "sparse additive models", makers.spam, in_paper="SpAM"),
+    Rival("additive-gp", "additive Gaussian process", makers.additive_gp, in_paper="Add-GP", note="on our kernel"),
+    Rival("ridge", "ridge regression", makers.ridge, in_paper="LR"),
+    Rival("lasso", "lasso", makers.lasso, in_paper="LASSO"),
+    Rival("lar", "least angle regression", makers.lar, in_paper="LAR", note="Table 1 shows zero predictions for it"),
+    Rival("gp-ard", "Gaussian process, a length per feature", makers.gp_ard, note="on our kernel"),
+    Rival("random-forest", "random forest", makers.random_forest, FOREST),
+    Rival("hist-gbrt", "scikit-learn's histogram boosting", makers.hist_gbrt, HIST_GBRT),
+    Rival("lightgbm", "LightGBM", makers.lightgbm, LIGHTGBM, "lightgbm"),
+    Rival("xgboost", "XGBoost", makers.xgboost, XGBOOST, "xgboost"),
+    Rival("catboost", "CatBoost", makers.catboost, CATBOOST, "catboost"),
+    Rival("ebm", "explainable boosting machine", makers.ebm, None, "interpret-core", note="stops early; very slow"),
+    Rival("gpgam", "additive model with pairs, as a GP", makers.gpgam, None, "imodels", note="by evidence; slow"),
+    Rival("xrfm", "recursive feature machine", makers.xrfm, XRFM, "xrfm"),
+    Rival("cubist", "Cubist rules", makers.cubist, CUBIST, "cubist"),
+    Rival("salsa", "this package", makers.salsa, ours=True),
+    Rival("salsa-paper", "SALSA as the paper describes it", makers.salsa_paper, in_paper="SALSA", ours=True),
 )
 RIVALS: dict[str, Rival] = {rival.name: rival for rival in _TABLE}
 ALIASES = {"rf": "random-forest", "hgb": "hist-gbrt", "lgbm": "lightgbm", "xgb": "xgboost"}

@@ -15,9 +15,9 @@ An effect is a linear functional of the Gaussian process whose mean is the model
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +29,11 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
 from salsa.data.training_range import encoded
+from salsa.explain.closed_forms import feature_means
 from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.subject import Subject, subject_of
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
+from salsa.fitted import fitted_of
 from salsa.kernels.symmetric import outside
 
 if TYPE_CHECKING:
@@ -151,13 +153,13 @@ class Anova:
         values = self._on_grid(S, [axis.points for axis in axes])
         cells = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(S))
         sd = self._sd_at(S, cells).reshape(values.shape) if band else None
-        return Effect(axes, values, sd, float(self._share(self._variance_of(S))))
+        return Effect(axes, values, sd, partial(self._share_of, S))
 
     def evaluate(self, X: Any, *features: str | int) -> Floats:
         """Return f_S (n,) at the rows of a table like the training table, where S is the set of these features."""
         S, rows = self._set(features), encoded(self.model, X)
         values = np.empty(len(rows))
-        for block, k in self._kernel_at(S, rows[:, S]):
+        for block, k in self.subject.kernel_parts(S, rows[:, S]):
             values[block] = k @ self._coef
         return values
 
@@ -220,36 +222,31 @@ class Anova:
     def _sd_at(self, S: list[int], rows: Floats) -> Floats:
         """Return the posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
         sd = np.empty(len(rows))
-        for block, k in self._kernel_at(S, rows):
+        for block, k in self._witnesses.kernel_parts(S, rows):
             sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
         return sd
 
-    def _kernel_at(self, S: list[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
-        """Yield, by blocks of rows (n, |S|), the part of the kernel with every anchor (m, r) that belongs to f_S."""
-        r_S = self.subject.outside(S)
-        with one_blas_thread():
-            for block in row_blocks(len(rows), len(r_S)):
-                centred = [self.subject.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)]
-                yield block, r_S * reduce(np.multiply, centred)
+    @cached_property
+    def _witnesses(self) -> Subject:
+        """The subject with the points of the uncertainty as anchors; a fit by pcg has other points if rows are many."""
+        expansion, points = self.subject.expansion, fitted_of(self.model).uncertainty.points
+        if points is expansion.anchors:
+            return self.subject
+        return replace(self.subject, expansion=replace(expansion, anchors=points, coef=np.zeros((len(points), 0))))
 
     def _prior(self, S: list[int], rows: Floats) -> Floats:
         """Return the prior variance (m,) of f_S at rows (m, |S|): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
-        a, prior = self.subject.kernel.relevance, np.ones(len(rows))
+        kernel, prior = self.subject.kernel, np.ones(len(rows))
         for j, x in zip(S, rows.T, strict=True):
-            prior *= a[j] - 2.0 * self._mean_at(j, x) + self._mean_twice[j]
+            mean = feature_means(kernel, j, x, self.subject.background[j])
+            prior *= kernel.relevance[j] - 2.0 * mean + self._mean_twice[j]
         return prior * outside(self._mean_twice, self.subject.weights, S)
-
-    def _mean_at(self, j: int, x: Floats) -> Floats:
-        """Return a_j q_j(x) (m,): the mean of a_j k_j(X, x) over the background."""
-        kernel, (points, weights) = self.subject.kernel, self.subject.background[j]
-        mean: Floats = kernel.relevance[j] * kernel.of_feature(j).product(x[:, None], points[:, None], weights)
-        return mean
 
     @cached_property
     def _mean_twice(self) -> Floats:
         """a_j q_j (D,): the mean of a_j k_j(X, X') over two draws from the background."""
-        backgrounds = enumerate(self.subject.background)
-        return np.array([self._mean_at(j, points) @ weights for j, (points, weights) in backgrounds])
+        kernel, backgrounds = self.subject.kernel, enumerate(self.subject.background)
+        return np.array([feature_means(kernel, j, rug.points, rug) @ rug.weights for j, rug in backgrounds])
 
     def _orders_at(self, rows: Floats) -> Floats:
         """Return the sums of all effects of order 0..d (m, d+1), without the offset.
@@ -270,7 +267,8 @@ class Anova:
 
     @cached_property
     def _roots(self) -> dict[int, Floats]:
-        return variance_roots(self.subject)
+        """Factors for the variances of interactions; empty if the function has none."""
+        return variance_roots(self.subject) if self.order > 1 else {}
 
     @cached_property
     def _variances(self) -> Variances:
@@ -280,9 +278,9 @@ class Anova:
         variances.check_rounding()
         return variances
 
-    def _variance_of(self, S: list[int]) -> float:
+    def _share_of(self, S: list[int]) -> float:
         if len(S) == 1:
-            return float(self._variances.mains[S[0]])
+            return float(self._share(self._variances.mains[S[0]]))
         if len(S) == 2:
-            return float(self._variances.pairs[S[0], S[1]])
-        return variance_of_set(self.subject, self._coef / self._unit, self._roots, S)
+            return float(self._share(self._variances.pairs[S[0], S[1]]))
+        return float(self._share(variance_of_set(self.subject, self._coef / self._unit, self._roots, S)))

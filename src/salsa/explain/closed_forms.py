@@ -18,8 +18,14 @@ def kernel_means(kernel: AdditiveKernel, Z: Any, background: Sequence[Distributi
     """Return a_j times the mean of k_j(X, z_j) over the background of feature j (m, D); its points may be missing."""
     Z, means = kernel.checked(Z), np.zeros((len(Z), kernel.n_features))
     for j in np.flatnonzero(kernel.relevance).tolist():
-        points, weights = background[j]
-        means[:, j] = kernel.relevance[j] * kernel.of_feature(j).product(Z[:, [j]], points[:, None], weights)
+        means[:, j] = feature_means(kernel, j, Z[:, j], background[j])
+    return means
+
+
+def feature_means(kernel: AdditiveKernel, j: int, z: Floats, background: Distribution) -> Floats:
+    """Return a_j q_j(z) (m,): the mean of a_j k_j(X, z) over the background of feature j, for values z (m,)."""
+    points, weights = background
+    means: Floats = kernel.relevance[j] * kernel.of_feature(j).product(z[:, None], points[:, None], weights)
     return means
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -45,11 +47,16 @@ class Effect:
     axes: tuple[Axis, ...]  #: one for every feature
     values: Floats  #: (len(axis 1), len(axis 2), ...)
     sd: Floats | None  #: posterior standard deviation, shaped like values; None if not requested
-    variance_share: float  #: share of the variance of the whole function
+    compute_share: Callable[[], float]  #: returns ``variance_share``
 
     def __repr__(self) -> str:
         shape = " x ".join(str(len(axis.points)) for axis in self.axes)
         return f"Effect of {term(*self.features)} on {shape} points: {self.variance_share:.2%} of the variance"
+
+    @cached_property
+    def variance_share(self) -> float:
+        """Share of the variance of the whole function, computed on first use: it needs the variances of all effects."""
+        return self.compute_share()
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,8 @@ import pandas as pd
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread
+from salsa._utils.memory import row_blocks
 from salsa._utils.user_warning import TooFewRowsWarning
 from salsa.data.columns import Columns
 from salsa.data.training_range import encoded
@@ -73,6 +75,14 @@ class Subject:
     def outside(self, S: Sequence[int]) -> Floats:
         """Return r_S(i) (r,): the mean over the background of the factor by which the features outside S enter f_S."""
         return outside(self.means.T, self.weights, S)
+
+    def kernel_parts(self, S: Sequence[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
+        """Yield, by blocks of rows (n, |S|), the part of the kernel with every anchor (m, r) that belongs to f_S."""
+        r_S = self.outside(S)
+        with one_blas_thread():
+            for block in row_blocks(len(rows), len(r_S)):
+                centred = [self.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)]
+                yield block, r_S * reduce(np.multiply, centred)
 
     def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
         """Return f_j (P,) of the function with these coefficients, without forming a block of the kernel."""

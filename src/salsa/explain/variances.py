@@ -85,8 +85,8 @@ def _pair_variances(subject: Subject, coef: Floats, roots: list[Floats]) -> Floa
 
 
 def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S: list[int]) -> float:
-    """Return the variance of the effect of the features S; zero if the function does not use one of them."""
-    if not set(S) <= set(subject.active):
+    """Return the variance of the effect of the features S; zero if the function has no such effect."""
+    if len(S) > subject.order or not set(S) <= set(subject.active):
         return 0.0
     u, variance = coef * subject.outside(S), 0.0
     for rows in row_blocks(len(u), len(u)):

@@ -6,19 +6,17 @@ noise maximise the marginal likelihood under normal priors. No simpler kernel co
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.random import RandomState
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
-from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory
 from salsa._utils.weighted import power_of_two
+from salsa.baselines.methods.estimator import Method, Seed
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels.symmetric import largest_order
@@ -30,7 +28,8 @@ ITERATIONS = 50
 PRODUCT = "all"
 
 
-class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class AdditiveGPRegressor(Method):
     """Posterior mean of a Gaussian process with Gaussian base kernels and all orders up to `max_order`.
 
     Parameters
@@ -51,20 +50,12 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     expansion_ : ``KernelExpansion``, the posterior mean.
     """
 
-    def __init__(
-        self,
-        max_order: Any = 10,
-        learning_rows: Any = 1000,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.max_order = max_order
-        self.learning_rows = learning_rows
-        self.random_state = random_state
+    max_order: Any = 10
+    learning_rows: Any = 1000
+    random_state: Seed = None
 
-    def fit(self, X: Any, y: Any) -> Self:
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True)
-        Y = y.astype(np.float64)[:, None]
-        n, D = X.shape
+    def _learn(self, X: Floats, y: Floats) -> None:
+        X, Y, (n, D) = np.ascontiguousarray(X), y[:, None], X.shape
         structure = self._structure(D)
         require_memory(24 * n * n, memory_limit_bytes(None), f"the kernel matrix of {n} rows", "Fit on fewer rows.")
         unit = power_of_two(Y)
@@ -73,16 +64,11 @@ class AdditiveGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         rows = splits.sample(problem.Y, self.learning_rows)
         learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
         self.kernel_, self.noise_ = learned.kernel, learned.noise
-        with one_blas_thread():
-            coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
+        coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
         self.expansion_ = KernelExpansion(learned.kernel, X, coef, offset).times(unit)
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return the posterior mean (n,) at the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
-        return self.expansion_.predict(X, n_threads=1)[:, 0]
+    def _predict(self, X: Floats) -> Floats:
+        return self.expansion_.predict(np.ascontiguousarray(X), n_threads=1)[:, 0]
 
     def _structure(self, D: int) -> Structure:
         if not isinstance(self.learning_rows, Integral) or self.learning_rows < 2:

@@ -6,26 +6,27 @@ the penalties follow. Degrees of freedom depend neither on the units nor on the 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from itertools import count
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
-from salsa._utils.blas import one_blas_thread
-from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+from salsa._utils.user_warning import warn_user
+from salsa.baselines.methods.estimator import Method, Seed
+from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, choose, standardise
 
 DF_GRID = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 ROUGH = 1e-4  # tolerance while candidates are compared
 
 
-class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class SplineBackfittingRegressor(Method):
     """Additive model of cubic smoothing splines, fitted by back-fitting (Hastie and Tibshirani, 1990).
 
     As in their modified back-fitting, lines are fitted jointly by least squares, and curves feature by feature.
@@ -54,51 +55,31 @@ class SplineBackfittingRegressor(RegressorMixin, BaseEstimator):  # type: ignore
     n_iter_ : number of rounds of the final fit.
     """
 
-    def __init__(
-        self,
-        df: Any = "auto",
-        *,
-        n_knots: int = 30,
-        cv: Any = 5,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.df = df
-        self.n_knots = n_knots
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _fewest_rows = 2
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose the degrees of freedom, then fit all rows."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+    df: Any = "auto"
+    _: KW_ONLY
+    n_knots: int = 30
+    cv: Any = 5
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Seed = None
+
+    def _learn(self, X: Floats, y: Floats) -> None:
         dfs = candidates("df", self.df, DF_GRID, 1)
         if self.n_knots < 2:
             raise ValueError(f"n_knots={self.n_knots}: a curve has at least 2 knots")
-        with one_blas_thread():  # the matrices are small
-            return self._learn(X, y.astype(np.float64), dfs)
-
-    def _learn(self, X: Floats, y: Floats, dfs: list[float]) -> Self:
         z, self._mean, self._scale = standardise(y)
-        best, self.cv_errors_ = 0, None
-        if len(dfs) > 1:
-            errors = held_out_errors(lambda *rows: self._path(dfs, *rows), X, z, self.cv, self.random_state)
-            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        best, self.cv_errors_ = choose(partial(self._path, dfs), len(dfs), X, z, self.cv, self.random_state)
         self.df_, self._basis = dfs[best], AdditiveBasis.of(X, self.n_knots)
         equations = BackfittingEquations.of(self._basis, X, z)
         self._coef, _, self.n_iter_, residual = equations.solve(self.df_, tol=self.tol, max_iter=self.max_iter)
         if residual > 2 * self.tol:  # the residual that ends the rounds is updated, not recomputed
             message = f"back-fitting did not converge in max_iter={self.max_iter} rounds: the residual of its "
             message += f"equations is {residual:.1e} of their right-hand side; increase max_iter or tol, or lower df"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
-        return self
+            warn_user(message, ConvergenceWarning)
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _predict(self, X: Floats) -> Floats:
         return self._mean + self._scale * (self._basis(X) @ self._coef)
 
     def _path(self, dfs: list[float], X: Floats, y: Floats, new: Floats) -> Floats:
@@ -143,11 +124,11 @@ class BackfittingEquations(NamedTuple):
         root = np.sqrt(S)
         A = self.G * root * root[:, None]
         A.flat[:: p + 1] += 1.0 - S
-        count = Count()
+        rounds = count()
         operator = LinearOperator((p, p), matvec=self._round(A), dtype=np.float64)
-        a, _ = cg(A, root * self.c, start, rtol=tol, maxiter=max_iter, M=operator, callback=count)
+        a, _ = cg(A, root * self.c, start, rtol=tol, maxiter=max_iter, M=operator, callback=lambda _: next(rounds))
         residual = np.linalg.norm(root * self.c - A @ a) / np.linalg.norm(root * self.c)
-        return Backfitted(root * a, a, count.calls, float(residual))
+        return Backfitted(root * a, a, next(rounds), float(residual))
 
     def _round(self, A: Floats) -> Callable[[Floats], Floats]:
         """Return a function of r (p,), one round of back-fitting to r: lines, curves forwards and backwards, lines."""
@@ -165,12 +146,3 @@ class BackfittingEquations(NamedTuple):
             return a
 
         return backfit
-
-
-class Count:
-    """A callback that counts its calls."""
-
-    calls = 0
-
-    def __call__(self, _: Floats) -> None:
-        self.calls += 1

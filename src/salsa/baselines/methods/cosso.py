@@ -17,25 +17,25 @@ The steps start from equal weights. As Lin and Zhang advise, they stop after one
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats, Places
-from salsa._utils.blas import one_blas_thread
+from salsa.baselines.methods.estimator import Method, Seed
 from salsa.baselines.methods.garrote import SMALLEST_PENALTY, GarrotePath
-from salsa.baselines.methods.smoothing import candidates, held_out_errors, standardise
+from salsa.baselines.methods.smoothing import candidates, choose, standardise
 from salsa.baselines.methods.splineanova import AnovaKernel, Ridge
 
 N_BUDGETS = 25  # values of M, from 0 to the end of the path
 BASIS_ROWS = {1: 200, 2: 500}  # number of basis rows by order; all components share them
 
 
-class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class COSSORegressor(Method):
     """Component selection and smoothing (Lin and Zhang, 2006) of main effects and, with order 2, of all pairs.
 
     Features are scaled to [0, 1] by their range; beyond the range of a feature, predictions are constant in it.
@@ -64,54 +64,34 @@ class COSSORegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     cv_errors_ : array, mean squared error of every budget as a share of the variance of y; None for a single budget.
     """
 
-    def __init__(
-        self,
-        order: int = 1,
-        *,
-        budget: Any = "auto",
-        n_basis: Any = "auto",
-        n_turns: int = 1,
-        cv: Any = 5,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.order = order
-        self.budget = budget
-        self.n_basis = n_basis
-        self.n_turns = n_turns
-        self.cv = cv
-        self.random_state = random_state
+    _fewest_rows = 2
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose alpha and the budget, then fit all rows."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
+    order: int = 1
+    _: KW_ONLY
+    budget: Any = "auto"
+    n_basis: Any = "auto"
+    n_turns: int = 1
+    cv: Any = 5
+    random_state: Seed = None
+
+    def _learn(self, X: Floats, y: Floats) -> None:
         self._check_parameters()
-        with one_blas_thread():  # the matrices are small
-            return self._learn(X, y.astype(np.float64))
-
-    def _learn(self, X: Floats, y: Floats) -> Self:
         random = check_random_state(self.random_state)
         z, self._mean, self._scale = standardise(y)
         alternation = self._alternation(X, z, None, random)
         budgets = sorted(candidates("budget", self.budget, alternation.budgets(), 0))
         share = alternation.alpha / len(X)
-        best, self.cv_errors_ = 0, None
-        if len(budgets) > 1:
 
-            def path(X: Floats, y: Floats, new: Floats) -> Floats:
-                fold = self._alternation(X, y, share * len(X), random)
-                return np.column_stack([fold.fit(M, self.n_turns).predict(new) for M in budgets])
+        def path(X: Floats, y: Floats, new: Floats) -> Floats:
+            fold = self._alternation(X, y, share * len(X), random)
+            return np.column_stack([fold.fit(M, self.n_turns).predict(new) for M in budgets])
 
-            errors = held_out_errors(path, X, z, self.cv, random)
-            best, self.cv_errors_ = int(np.argmin(errors)), errors
+        best, self.cv_errors_ = choose(path, len(budgets), X, z, self.cv, random)
         self.budget_, self.alpha_, self.terms_ = budgets[best], alternation.alpha, alternation.kernel.terms
         self._fitted = alternation.fit(self.budget_, self.n_turns)
         self.theta_ = self._fitted.theta
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _predict(self, X: Floats) -> Floats:
         return self._mean + self._scale * self._fitted.predict(X)
 
     def _alternation(self, X: Floats, y: Floats, alpha: float | None, random: RandomState) -> Alternation:

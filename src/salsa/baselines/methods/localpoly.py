@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.weighted import target_variance
+from salsa.baselines.methods.estimator import Seed, WeightedMethod, is_folds, weighted_errors
 from salsa.baselines.methods.localfits import LocalFits
 from salsa.data.rows import Observations
 from salsa.data.splits import Fold, Splits, parse_cv
@@ -32,7 +30,8 @@ LARGEST_RANGE = 1e7  # range of a feature in bandwidths, beyond which rounding d
 FARTHEST = 8  # queries are moved to within 10^8 bandwidths of the centre; slopes have vanished at this distance
 
 
-class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class LocalPolynomialRegressor(WeightedMethod):
     """Local polynomial regression: the prediction at x is the value of a polynomial fitted to the rows near x.
 
     The polynomial has all terms up to a total degree in x_i - x. It is fitted by least squares; row i has the weight
@@ -90,55 +89,36 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
     0.25
     """
 
-    def __init__(
-        self,
-        degree: int = 1,
-        bandwidth: Any = "auto",
-        *,
-        ridge: float = 1e-10,
-        cv: Any = 5,
-        n_jobs: int | None = None,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.degree = degree
-        self.bandwidth = bandwidth
-        self.ridge = ridge
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    degree: int = 1
+    bandwidth: Any = "auto"
+    _: KW_ONLY
+    ridge: float = 1e-10
+    cv: Any = 5
+    n_jobs: int | None = None
+    random_state: Seed = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Keep the rows of X (n, D) and y (n,) or (n, q), and choose the bandwidths."""
+    def _learn(self, rows: Observations) -> None:
+        """Keep the rows, in units of their bandwidths, and choose the bandwidths."""
         _check_choices(self.degree, self.ridge, self.cv)
-        X, y = validate_data(self, X, y, dtype=np.float64, order="C", multi_output=True, y_numeric=True)
-        weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        used, Y = weight > 0, y.reshape(len(y), -1).astype(np.float64)
-        if not used.any():
-            raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-        if self.cv is None or isinstance(self.cv, numbers.Integral):  # given splits refer to the unchanged rows
-            X, Y, weight = Observations(X, Y, weight).some(used).sorted()
-            used = np.ones(len(X), dtype=bool)
-        self._flat, c, self.cv_errors_ = y.ndim == 1, _multiple(self.bandwidth), dict[float, float]()
-        unit = self._bandwidth_unit(X[used], weight[used])
-        fits = self._local_fits(X[used], Y[used], weight[used], c * unit)
+        if is_folds(self.cv):
+            rows = rows.some(rows.weight > 0).sorted()
+        used, c, self.cv_errors_ = rows.weight > 0, _multiple(self.bandwidth), dict[float, float]()
+        kept = rows.some(used)
+        unit = self._bandwidth_unit(kept.X, kept.weight)
+        fits = self._local_fits(kept, c * unit)
         if is_text(self.bandwidth, "auto") and used.sum() > 1:
             random_state = check_random_state(self.random_state)
-            folds = Splits(parse_cv(self.cv), random_state, used, X, Y).folds()
+            folds = Splits(parse_cv(self.cv), random_state, used, rows.X, rows.Y).folds()
             c = self._choose_multiple(fits, folds, random_state)
             fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
         self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions of shape (n,) or (n, q), as y had in ``fit``."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
+    def _predict(self, X: Floats) -> Any:
         with np.errstate(over="ignore"):
             x = (X - self._centre) / self.bandwidth_
         limit = 10.0 ** min(FARTHEST, 100 / max(1, self._fits.degree))  # its powers stay far within float64
         limits = limit * np.minimum(1.0, self._fits.spread)
-        values: Floats = self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
-        return values[:, 0] if self._flat else values
+        return self._offset + self._answers(self._fits, np.clip(x, -limits, limits))[0]
 
     def _bandwidth_unit(self, X: Floats, weight: Floats) -> Floats:
         """Return the bandwidths (D,) at c = 1: sd_j n^(-1/(4+D)), or the given array."""
@@ -150,8 +130,9 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
             raise ValueError(f"bandwidth={self.bandwidth!r}: bandwidths must be positive")
         return given
 
-    def _local_fits(self, X: Floats, Y: Floats, weight: Floats, bandwidth: Floats) -> LocalFits:
+    def _local_fits(self, rows: Observations, bandwidth: Floats) -> LocalFits:
         """Centre the rows at their mean, divide them by the bandwidths, and return their local fits."""
+        X, Y, weight = rows
         share = weight / weight.sum()
         self._centre, self._offset = share @ X, share @ Y
         Z = (X - self._centre) / bandwidth
@@ -174,16 +155,9 @@ class LocalPolynomialRegressor(RegressorMixin, MultiOutputMixin, BaseEstimator):
         return _best(errors)
 
     def _held_out_errors(self, fits: LocalFits, folds: list[Fold], multiples: Sequence[float]) -> dict[float, float]:
-        """Return per c the mean squared held-out error over the variance of each output, summed over the outputs."""
-        n, squares, total = len(fits.Z), np.zeros(len(multiples)), 0.0
-        w = np.ones(n) if fits.log_weight is None else np.exp(fits.log_weight)
-        variance = target_variance(fits.Y, w)
-        for held_out, test in folds:
-            out, train = held_out[test], np.setdiff1d(np.arange(n), held_out)
-            error = self._answers(fits.of(train), fits.Z[out], multiples) - fits.Y[out]
-            squares += (error**2 / variance).sum(axis=2) @ w[out]
-            total += float(w[out].sum())
-        return dict(zip(multiples, (squares / total).tolist(), strict=True))
+        weight = np.ones(len(fits.Z)) if fits.log_weight is None else np.exp(fits.log_weight)
+        rows = Observations(fits.Z, fits.Y, weight)
+        return weighted_errors(rows, folds, multiples, lambda train, x: self._answers(fits.of(train), x, multiples))
 
     def _answers(self, fits: LocalFits, x: Floats, multiples: Sequence[float] = (1.0,)) -> Floats:
         """Return predictions (multiples, m, q) at the queries x (m, D)."""

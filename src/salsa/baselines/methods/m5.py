@@ -11,18 +11,19 @@ published. The parameters of a subtree are the parameters of its leaves' models,
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Method
 from salsa.baselines.methods.model_tree import SMALLEST_CHILD, grow, prune, smoothed
 
 
-class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class M5Regressor(Method):
     """M5' model tree: a regression tree with linear models in its leaves, pruned and smoothed.
 
     Parameters
@@ -42,31 +43,21 @@ class M5Regressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_leaves_ : int, the number of leaves.
     """
 
-    def __init__(
-        self, min_samples_split: int = 4, min_spread: float = 0.05, pruning: float = 1.0, smoothing: float = 15.0
-    ) -> None:
-        self.min_samples_split = min_samples_split
-        self.min_spread = min_spread
-        self.pruning = pruning
-        self.smoothing = smoothing
+    min_samples_split: int = 4
+    min_spread: float = 0.05
+    pruning: float = 1.0
+    smoothing: float = 15.0
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def _learn(self, X: Floats, y: Floats) -> None:
         self._check_parameters()
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = y.astype(np.float64)
         nodes = grow(X, y, self.min_samples_split, self.min_spread * float(y.std()))
         prune(nodes, X, y, self.pruning)
         self.tree_ = smoothed(nodes, self.smoothing)
         self.n_leaves_ = int(np.sum(self.tree_.feature < 0))
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _predict(self, X: Floats) -> Any:
         model = self.tree_.models[self.tree_.leaf_of(X)]
-        values: Floats = np.einsum("ij,ij->i", X, model[:, :-1]) + model[:, -1]
-        return values
+        return np.einsum("ij,ij->i", X, model[:, :-1]) + model[:, -1]
 
     def _check_parameters(self) -> None:
         if self.min_samples_split < 2 * SMALLEST_CHILD:

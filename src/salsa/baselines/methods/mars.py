@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Method
 
 # Limits of the terms of the forward pass, two per feature. R's package earth allows 200 instead of 60, and pyearth adds
 # n / 10: with 1000 rows of 90 features, a fit of degree 2 then takes 330 CPU seconds instead of 15.
 FEWEST_TERMS, MOST_TERMS = 20, 60
 
 
-class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class MARSRegressor(Method):
     """A sum of products of hinges max(0, x_j - t) and max(0, t - x_j), found one after another, then pruned.
 
     Parameters
@@ -24,23 +25,18 @@ class MARSRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         The largest number of hinges in a product.
     """
 
-    def __init__(self, max_degree: int = 1) -> None:
-        self.max_degree = max_degree
+    _fewest_rows = 2
 
-    def fit(self, X: Any, y: Any) -> Self:
+    max_degree: int = 1
+
+    def _learn(self, X: Floats, y: Floats) -> None:
         from pyearth import Earth
 
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
         most = 1 + min(MOST_TERMS, max(FEWEST_TERMS, 2 * X.shape[1]))
         self.earth_ = Earth(max_degree=self.max_degree, max_terms=most).fit(*map(_writable, (X, y)))
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        values: Floats = np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()
 
 
 def _writable(values: Floats) -> Floats:

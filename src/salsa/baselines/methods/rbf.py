@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.interpolate import RBFInterpolator
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Method
 
 CONDITIONED = ("linear", "multiquadric")  # kernels that need only a constant term, for any number of features
 
 
-class RBFInterpolationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class RBFInterpolationRegressor(Method):
     """Radial basis functions f(x) = c + sum_i a_i phi(|x - x_i|), through the data or, with smoothing, near them.
 
     Equal rows are merged into one row with their mean target, as no function interpolates different targets.
@@ -27,24 +28,16 @@ class RBFInterpolationRegressor(RegressorMixin, BaseEstimator):  # type: ignore[
         The number that is added to the diagonal; 0 interpolates, as far as rounding allows.
     """
 
-    def __init__(self, kernel: Any = "linear", smoothing: float = 1e-8) -> None:
-        self.kernel = kernel
-        self.smoothing = smoothing
+    kernel: Any = "linear"
+    smoothing: float = 1e-8
 
-    def fit(self, X: Any, y: Any) -> Self:
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+    def _learn(self, X: Floats, y: Floats) -> None:
         if self.kernel not in CONDITIONED:
             raise ValueError(f"kernel={self.kernel!r} must be one of {', '.join(CONDITIONED)}")
         points, group = np.unique(X, axis=0, return_inverse=True)
         means = np.bincount(group.ravel(), weights=y) / np.bincount(group.ravel())
-        self.function_ = RBFInterpolator(
-            points, means, kernel=self.kernel, smoothing=self.smoothing, epsilon=1.0, degree=0
-        )
-        return self
+        shape = {"kernel": self.kernel, "smoothing": self.smoothing, "epsilon": 1.0, "degree": 0}
+        self.function_ = RBFInterpolator(points, means, **shape)
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
-        values: Floats = self.function_(X)
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return self.function_(X)

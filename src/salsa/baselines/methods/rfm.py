@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.model_selection import train_test_split
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Method
 
 ITERATIONS = 5
 HELD_OUT = 0.2  # share of rows that the package needs to choose the iteration
 
 
-class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class XRFMRegressor(Method):
     """Kernel ridge regression whose metric is learned from the gradients of its fits, in several iterations.
 
     Parameters
@@ -30,17 +31,17 @@ class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Chooses the rows that are held out, and seeds the package.
     """
 
-    def __init__(self, bandwidth: float = 10.0, reg: float = 1e-3, diag: bool = False, random_state: int = 0) -> None:
-        self.bandwidth = bandwidth
-        self.reg = reg
-        self.diag = diag
-        self.random_state = random_state
+    _dtype, _fewest_rows = np.float32, 5
 
-    def fit(self, X: Any, y: Any) -> Self:
+    bandwidth: float = 10.0
+    reg: float = 1e-3
+    diag: bool = False
+    random_state: int = 0
+
+    def _learn(self, X: Floats, y: Floats) -> None:
         import torch
         from xrfm import xRFM
 
-        X, y = validate_data(self, X, y, dtype=np.float32, y_numeric=True, ensure_min_samples=5)
         X_fit, X_held, y_fit, y_held = train_test_split(
             X, y.astype(np.float32)[:, None], test_size=HELD_OUT, random_state=self.random_state
         )
@@ -48,14 +49,9 @@ class XRFMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             torch.manual_seed(self.random_state)
             self.model_ = xRFM(self._settings(), device="cpu", n_threads=1, tuning_metric="mse", verbose=False)
             self.model_.fit(X_fit, y_fit, X_held, y_held)
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float32, reset=False)
-        values: Floats = np.asarray(self.model_.predict(X), dtype=np.float64).ravel()
-        return values
+    def _predict(self, X: Floats) -> Any:
+        return np.asarray(self.model_.predict(X), dtype=np.float64).ravel()
 
     def _settings(self) -> dict[str, dict[str, Any]]:
         model = {"kernel": "l2", "exponent": 1.0, "bandwidth_mode": "constant"}

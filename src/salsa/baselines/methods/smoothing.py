@@ -7,20 +7,21 @@ spline of y is b_k = mu_k / (mu_k + penalty) <phi_k, y>: after one decomposition
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
 from scipy.interpolate import PPoly
 from scipy.linalg import cholesky_banded, solve_triangular
 from scipy.optimize import brentq
 from sklearn.model_selection import KFold, check_cv
 
-from salsa._utils.arrays import Floats, Places
+from salsa._utils.arrays import Floats
+from salsa.baselines.methods.estimator import Seed
+from salsa.data.splits import parse_cv
 
 KNOT_DIGITS = 9  # decimals of a feature on [0, 1]: values that agree in these share a knot
 NEGLIGIBLE = 1e-7  # functions of a smaller size, relative to the largest of equal roughness, are left out
@@ -164,20 +165,15 @@ def candidates(name: str, given: Any, automatic: Sequence[float], least: float) 
     return [float(value) for value in values]
 
 
-def splits(cv: Any, X: Floats, y: Floats, random_state: int | RandomState | None) -> Iterator[tuple[Places, Places]]:
-    """Return an iterator over (train, test) rows; a number means shuffled folds, at most one per row."""
-    if isinstance(cv, (int, np.integer)):
-        if isinstance(cv, bool) or cv < 2:
-            raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or splits")
-        cv = KFold(min(int(cv), len(X)), shuffle=True, random_state=random_state)
-    found: Iterator[tuple[Places, Places]] = check_cv(cv).split(X, y)
-    return found
+def choose(path: Path, count: int, X: Floats, y: Floats, cv: Any, seed: Seed) -> tuple[int, Floats | None]:
+    """Return the number of the best of `count` candidates, and their mean squared held-out errors; None for only one.
 
-
-def held_out_errors(path: Path, X: Floats, y: Floats, cv: Any, random_state: int | RandomState | None) -> Floats:
-    """Return the mean squared errors (candidates,) of predictions for held-out rows."""
-    losses = [
-        (y[test, None] - path(X[train], y[train], X[test])) ** 2 for train, test in splits(cv, X, y, random_state)
-    ]
+    A number `cv` means shuffled folds, at most one per row.
+    """
+    if count == 1:
+        return 0, None
+    parse_cv(cv)
+    folds = KFold(min(int(cv), len(X)), shuffle=True, random_state=seed) if isinstance(cv, Integral) else check_cv(cv)
+    losses = [(y[test, None] - path(X[train], y[train], X[test])) ** 2 for train, test in folds.split(X, y)]
     errors: Floats = np.concatenate(losses).mean(axis=0)
-    return errors
+    return int(np.argmin(errors)), errors

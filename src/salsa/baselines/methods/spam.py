@@ -9,26 +9,26 @@ functions, which are uncorrelated and have mean square 1. This is block descent 
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Self
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.random import RandomState
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from salsa._utils.arrays import Floats
-from salsa._utils.blas import one_blas_thread
-from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, held_out_errors, standardise
+from salsa._utils.user_warning import warn_user
+from salsa.baselines.methods.estimator import Method, Seed
+from salsa.baselines.methods.smoothing import AdditiveBasis, candidates, choose, standardise
 
 FUNCTIONS = (3, 6, 10)
 N_ALPHAS, SMALLEST_ALPHA = 40, 1e-3  # the grid, from the alpha that leaves only the mean down to this share of it
 ROUGH, FEW_ROUNDS = 1e-4, 300  # tolerance and largest number of rounds while candidates are compared
 
 
-class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class SpAMRegressor(Method):
     """Sparse additive model (Ravikumar, Lafferty, Liu and Wasserman, 2009).
 
     Parameters
@@ -56,53 +56,35 @@ class SpAMRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_iter_ : number of rounds of the final fit.
     """
 
-    def __init__(
-        self,
-        alpha: Any = "auto",
-        *,
-        n_functions: Any = "auto",
-        cv: Any = 5,
-        tol: float = 1e-6,
-        max_iter: int = 10000,
-        random_state: int | RandomState | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.n_functions = n_functions
-        self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
+    _fewest_rows = 2
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Choose alpha and the number of functions, then fit all rows."""
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, ensure_min_samples=2)
-        with one_blas_thread():  # the matrices are small
-            return self._learn(X, y.astype(np.float64))
+    alpha: Any = "auto"
+    _: KW_ONLY
+    n_functions: Any = "auto"
+    cv: Any = 5
+    tol: float = 1e-6
+    max_iter: int = 10000
+    random_state: Seed = None
 
-    def _learn(self, X: Floats, y: Floats) -> Self:
+    def _learn(self, X: Floats, y: Floats) -> None:
         z, self._mean, self._scale = standardise(y)
         counts = self._counts()
         bases = [AdditiveBasis.of(X, count + 1) for count in counts]
         lassos = [GroupLasso.of(basis, X, z) for basis in bases]
         alphas = self._alphas(max(lasso.largest_alpha for lasso in lassos))
-        best, self.cv_errors_ = 0, None
-        if len(counts) * len(alphas) > 1:
-            errors = held_out_errors(lambda *rows: self._path(counts, alphas, *rows), X, z, self.cv, self.random_state)
-            best, self.cv_errors_ = int(np.argmin(errors)), errors.reshape(len(counts), -1)
+        path, number = partial(self._path, counts, alphas), len(counts) * len(alphas)
+        best, errors = choose(path, number, X, z, self.cv, self.random_state)
+        self.cv_errors_ = None if errors is None else errors.reshape(len(counts), -1)
         chosen, at = divmod(best, len(alphas))
         self.alpha_, self.n_functions_, self._basis = alphas[at], counts[chosen], bases[chosen]
         self._coef, self.n_iter_, change = lassos[chosen].solve(self.alpha_, tol=self.tol, max_iter=self.max_iter)
         if change > self.tol:
             message = f"back-fitting did not converge in max_iter={self.max_iter} rounds: the last round changed a "
             message += f"curve by {change:.1e} standard deviations of y; increase max_iter, tol or alpha"
-            warnings.warn(message, ConvergenceWarning, stacklevel=3)
+            warn_user(message, ConvergenceWarning)
         self.sizes_ = self._scale * np.array([np.linalg.norm(self._coef[block]) for block in self._basis.blocks])
-        return self
 
-    def predict(self, X: Any) -> Floats:
-        """Return predictions (n,) for the rows of X."""
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+    def _predict(self, X: Floats) -> Floats:
         return self._mean + self._scale * (self._basis(X) @ self._coef)
 
     def _counts(self) -> list[int]:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from salsa._utils.arrays import Floats
 from salsa._utils.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
+from salsa.explain.report.held_out_rows import one_output, training_rows
 from salsa.explain.subject import interval_ends
 
 if TYPE_CHECKING:
@@ -37,13 +38,11 @@ class PredictionDisplay:
     ) -> PredictionDisplay:
         """Compute the display for rows X with targets y; without X and y, by leave-one-out on the training rows."""
         if X is None and y is None and sample_weight is None:
-            left_out = model.leave_one_out()
-            column = _column(left_out.target, output)
-            return cls(left_out.target[:, column], left_out.prediction[:, column], left_out.weight, left_out=True)
+            rows = training_rows(model, output)
+            return cls(rows.observed, rows.predicted, rows.weight, left_out=True)
         Y, weight = _targets(X, y, sample_weight)
         prediction = _same_outputs(_by_output(model.predict(X)), Y)
-        column = _column(Y, output)
-        return cls(Y[:, column], prediction[:, column], weight, left_out=False)
+        return cls(one_output(Y, output), one_output(prediction, output), weight, left_out=False)
 
     @property
     def r2(self) -> float:
@@ -68,15 +67,8 @@ class PredictionDisplay:
         return ax
 
     def _draw_hexagons(self, ax: Axes) -> None:
-        cells = ax.hexbin(
-            self.observed,
-            self.predicted,
-            C=self.weight,
-            reduce_C_function=np.sum,
-            gridsize=50,
-            bins="log",
-            cmap="Blues",
-        )
+        style: dict[str, Any] = {"gridsize": 50, "bins": "log", "cmap": "Blues"}
+        cells = ax.hexbin(self.observed, self.predicted, C=self.weight, reduce_C_function=np.sum, **style)
         ax.figure.colorbar(cells, ax=ax, label="rows", shrink=0.8)
 
 
@@ -100,17 +92,13 @@ class CalibrationDisplay:
     ) -> CalibrationDisplay:
         """Compute the display for rows X with targets y; without X and y, by leave-one-out on the training rows."""
         if X is None and y is None and sample_weight is None:
-            left_out = model.leave_one_out()
-            column = _column(left_out.target, output)
-            target, prediction, sd = (part[:, column] for part in (left_out.target, left_out.prediction, left_out.sd))
-            nominal = np.arange(1, 100) / 100
-            reach = norm.ppf((1 + nominal[:, None]) / 2) * sd
-            return cls._from_hits(nominal, np.abs(target - prediction) <= reach, left_out.weight, left_out=True)
+            (target, prediction, weight, sd), nominal = training_rows(model, output), np.arange(1, 100) / 100
+            hits = np.abs(target - prediction) <= norm.ppf((1 + nominal[:, None]) / 2) * np.asarray(sd)
+            return cls._from_hits(nominal, hits, weight, left_out=True)
         Y, weight = _targets(X, y, sample_weight)
-        ends = interval_ends(model, X, LEVELS)
-        column = _column(_same_outputs(ends[0, :, :, 0], Y), output)
-        low, high = ends[:, :, column, 0], ends[:, :, column, 1]
-        hits = (low <= Y[:, column]) & (Y[:, column] <= high)
+        ends, target = interval_ends(model, X, LEVELS), one_output(Y, output)
+        _same_outputs(ends[0, :, :, 0], Y)
+        hits = (ends[:, :, output, 0] <= target) & (target <= ends[:, :, output, 1])
         return cls._from_hits(np.array(LEVELS), hits, weight, left_out=False)
 
     @classmethod
@@ -159,12 +147,6 @@ def _same_outputs(prediction: Floats, Y: Floats) -> Floats:
     if prediction.shape != Y.shape:
         raise ValueError(f"y has the shape {Y.shape}, but predictions for X have {prediction.shape}")
     return prediction
-
-
-def _column(Y: Floats, output: int) -> int:
-    if not 0 <= output < Y.shape[1]:
-        raise ValueError(f"output={output}: there are {Y.shape[1]} outputs, numbered from 0")
-    return output
 
 
 def _range(values: Floats) -> tuple[float, float]:

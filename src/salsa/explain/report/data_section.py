@@ -29,11 +29,8 @@ def _data_row(subject: Subject, j: int, used: bool) -> dict[str, Any]:
     levels, marginal = subject.columns.levels[j], subject.background[j]
     observed = ~np.isnan(marginal.points)
     points, weights = marginal.points[observed], marginal.weights[observed]
-    row = {
-        "name": subject.columns.names[j],
-        "missing": 0.0 if observed.all() else 1.0 - float(weights.sum()),
-        "used": used,
-    }
+    missing = 0.0 if observed.all() else 1.0 - float(weights.sum())
+    row = {"name": subject.columns.names[j], "missing": missing, "used": used}
     if levels is None:
         ends = [float(points[0]), float(points[-1])] if len(points) else []
         return {**row, "kind": "number", "range": ends, "levels": None, "counts": _histogram(points, weights)}

@@ -9,9 +9,10 @@ import pandas as pd
 
 from salsa._utils.arrays import Floats
 from salsa.explain.anova import Anova
-from salsa.explain.effects import Effect, term
+from salsa.explain.displays.variance import InteractionsDisplay
+from salsa.explain.effects import Axis, Effect, term
 from salsa.explain.report.phrases import adding_up, count, listed, percent, quantised, remainder, short, some
-from salsa.kernels.marginals import Distribution, thinned
+from salsa.kernels.marginals import thinned
 
 DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # at most this many effects have a picture
 PAIR_SHARE = 1e-3  # pairs below this share of the variance are left out
@@ -31,14 +32,8 @@ def importance_section(anova: Anova, used: list[int], effects: list[dict[str, An
     first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
     orders = _order_groups(anova.orders()["variance_share"].to_numpy())
     if not used or not total.any():
-        why = "no feature is used" if not used else "none changes the prediction"
-        return {
-            "sentence": f"All predictions are equal: {why}.",
-            "interactions": "none",
-            "cautions": [],
-            "orders": [],
-            "features": [],
-        }
+        equal = f"All predictions are equal: {'none changes the prediction' if used else 'no feature is used'}."
+        return {"sentence": equal, "interactions": "none", "cautions": [], "orders": [], "features": []}
     unsure = {effect["features"][0] for effect in effects if effect["unsure"]}
     features = [{"name": anova.features[j], "first": first[j], "total": total[j], "unsure": j in unsure} for j in used]
     return {
@@ -55,11 +50,8 @@ def _order_groups(shares: Floats) -> list[dict[str, Any]]:
     sums = (shares[:1].sum(), shares[1:2].sum(), shares[2:].sum())
     parts = zip(ORDERS, sums, ("first", "second", "third"), strict=True)
     kept = [part for m, part in enumerate(parts) if m == 0 or part[1] >= NIL]
-    words = adding_up([share for _, share, _ in kept])
-    return [
-        {"name": name, "share": float(share), "style": style, "words": text}
-        for (name, share, style), text in zip(kept, words, strict=True)
-    ]
+    named = zip(kept, adding_up([share for _, share, _ in kept]), strict=True)
+    return [{"name": name, "share": float(s), "style": style, "words": words} for (name, s, style), words in named]
 
 
 def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
@@ -110,11 +102,8 @@ def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any
     first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
     drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
     mains = [_entry(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
-    pairs = [
-        _entry(anova, (j, k), share, None, anova.effect(j, k, band=False), used)
-        for j, k, share in _strongest_pairs(anova)
-        if j in drawn and k in drawn
-    ]
+    strongest = [pair for pair in _strongest_pairs(anova) if {*pair[:2]} <= drawn.keys()]
+    pairs = [_entry(anova, (j, k), share, None, anova.effect(j, k, band=False), used) for j, k, share in strongest]
     return sorted([*mains, *pairs], key=lambda entry: -float(entry["share"]))
 
 
@@ -141,22 +130,16 @@ def _is_unsure(effect: Effect) -> bool:
 
 def _picture(effect: Effect) -> dict[str, Any]:
     span = float(np.ptp(effect.values)) or 1.0
-    axes = [
-        {
-            "name": axis.name,
-            "points": axis.points if axis.labels is not None else quantised(axis.points),
-            "labels": axis.labels,
-            "rug": None if axis.labels is not None else quantised(_rug(axis.rug)),
-        }
-        for axis in effect.axes
-    ]
     sd = None if effect.sd is None else quantised(effect.sd.ravel(), span)
-    return {"axes": axes, "values": quantised(effect.values.ravel(), span), "sd": sd}
+    return {"axes": list(map(_drawn_axis, effect.axes)), "values": quantised(effect.values.ravel(), span), "sd": sd}
 
 
-def _rug(marginal: Distribution) -> Floats:
-    points = thinned(marginal, RUG_POINTS).points
-    return points[~np.isnan(points)]
+def _drawn_axis(axis: Axis) -> dict[str, Any]:
+    if axis.labels is not None:
+        return {"name": axis.name, "points": axis.points, "labels": axis.labels, "rug": None}
+    rug = thinned(axis.rug, RUG_POINTS).points
+    rug = quantised(rug[~np.isnan(rug)])
+    return {"name": axis.name, "points": quantised(axis.points), "labels": None, "rug": rug}
 
 
 def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
@@ -168,30 +151,26 @@ def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
     return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
 
 
-def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
+def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]], no_bands: str | None = None) -> str:
     pairs = sum(len(effect["features"]) == 2 for effect in effects)
     found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
     words = f"The table lists all features and {found} of largest share." if pairs else "The table lists all features."
-    note = f"{words} Choose a row to see its effect on the prediction. Share: share of the variance"
-    if len(orders) < 2:
-        return f"{note}."
-    return f"{note} of this effect alone; total: share of all effects with the feature, interactions included."
+    share = "share of the variance"
+    if len(orders) > 1:
+        share += " of this effect alone; total: share of all effects with the feature, interactions included"
+    bands = "" if no_bands is None else f" Effects have no bands: {no_bands}."
+    return f"{words} Choose a row to see its effect on the prediction. Share: {share}.{bands}"
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
     nothing: dict[str, Any] = {"names": [], "shares": [], "features": [], "of": len(used), "strongest": []}
     if len(used) < 2 or anova.order < 2:
         return {**nothing, "sentence": "The model has no interactions: the effects of its features add up."}
-    matrix = np.diag(anova.sobol()["first_order"].to_numpy())
-    upper = np.triu_indices(len(matrix), k=1)
-    matrix[upper[::-1]] = anova.interactions()["variance_share"].to_numpy()
-    matrix += np.tril(matrix, -1).T
-    shown = used[:MATRIX_FEATURES]
+    matrix, pairs, shown = InteractionsDisplay.from_anova(anova).shares, _strongest_pairs(anova), used[:MATRIX_FEATURES]
+    strongest = [{"term": _term(anova, (j, k)), "features": (j, k), "share": share} for j, k, share in pairs]
     return {
-        "sentence": _interaction_sentence(anova, pairs := _strongest_pairs(anova)),
-        "strongest": [
-            {"term": _term(anova, (j, k)), "features": (j, k), "share": share} for j, k, share in pairs[:LISTED_PAIRS]
-        ],
+        "sentence": _interaction_sentence(anova, pairs),
+        "strongest": strongest[:LISTED_PAIRS],
         "names": [anova.features[j] for j in shown],
         "features": shown,
         "shares": np.round(matrix[np.ix_(shown, shown)], 6),

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
+from salsa.explain.anova import Anova
 from salsa.explain.report.phrases import count, percent
-from salsa.explain.report.quality_section import Evidence, Given
+from salsa.explain.report.quality_section import Evidence, Given, Scores
 from salsa.explain.subject import Subject
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
 
 
-def fitted_section(
-    model: Any,
-    subject: Subject,
-    used: list[int],
-    given: Given,
-    evidence: Evidence,
-    scores: list[dict[str, Any]],
-    output: int,
-) -> dict[str, Any]:
-    outputs, found = subject.expansion.coef.shape[1], ""
+def fitted_section(anova: Anova, used: list[int], given: Given, evidence: Evidence, scores: Scores) -> dict[str, Any]:
+    """Return one sentence about the model, facts, and notes of the search."""
+    subject, output = anova.subject, anova.output
+    anchors, outputs = subject.expansion.coef.shape
+    found = f" It explains {percent(scores[0]['r2'])} of the variance on held-out rows." if scores else ""
     if scores and scores[0]["r2"] <= 0:
         found = " On held-out rows it is no better than the mean."
-    elif scores:
-        found = f" It explains {percent(scores[0]['r2'])} of the variance on held-out rows."
-    anchors = len(subject.expansion.anchors)
-    rows = (
-        f"by {count(anchors, 'anchor')} that stand for all rows"
-        if evidence.anchored
-        else f"from {count(anchors, 'row')}"
-    )
+    all_rows = f"by {count(anchors, 'anchor')} that stand for all rows"
+    rows = all_rows if evidence.anchored else f"from {count(anchors, 'row')}"
     summary = f"This model predicts {given.target} from {_features_words(subject, used)}, learned {rows}.{found}"
-    notes = [f"{note[0].upper()}{note[1:]}." for note in model.search_.notes if note]
+    notes = [f"{note[0].upper()}{note[1:]}." for note in anova.model.search_.notes if note]
     if outputs > 1:
         other = f"write_report(..., output={(output + 1) % outputs}) writes one about another"
         notes.append(f"The model has {outputs} outputs. This page is about output {output}, counted from 0; {other}.")
-    return {"summary": summary, "facts": _facts(model, subject, used, evidence), "notes": notes}
+    return {"summary": summary, "facts": _facts(anova.model, subject, used, evidence), "notes": notes}
 
 
 def _facts(model: Any, subject: Subject, used: list[int], evidence: Evidence) -> list[tuple[str, str]]:
@@ -60,12 +51,10 @@ def _features_words(subject: Subject, used: list[int]) -> str:
 def _kernel_words(subject: Subject, used: list[int]) -> str:
     names = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
     bases = sorted((BASE_KERNELS[name] for name in names), key=lambda base: base.for_categories)
-    return ", ".join([*(base.title for base in bases), _order_words(subject)])
+    return ", ".join([*(base.title for base in bases), _order_words(subject.kernel)])
 
 
-def _order_words(subject: Subject) -> str:
+def _order_words(kernel: AdditiveKernel) -> str:
     """Describe the order of the kernel, an upper bound of the order of the function; a product has all orders."""
-    kernel = subject.kernel
-    if kernel.order == kernel.n_features > 1 and not kernel.order_weights[1:-1].any():
-        return "product of all features"
-    return f"order {kernel.order}"
+    is_product = kernel.order == kernel.n_features > 1 and not kernel.order_weights[1:-1].any()
+    return "product of all features" if is_product else f"order {kernel.order}"

@@ -50,9 +50,9 @@ class R2(NamedTuple):
     error: float
 
 
-def score(rows: HeldOutRows) -> R2 | None:
+def score(rows: HeldOutRows | None) -> R2 | None:
     """Return R2 of the predictions of these rows; None if there are fewer than two rows or targets do not vary."""
-    if len(rows.observed) < 2 or not rows.varies:
+    if rows is None or len(rows.observed) < 2 or not rows.varies:
         return None
     unit = np.abs(rows.observed - rows.observed[0]).max()
     y, f = ((values - rows.observed[0]) / unit for values in (rows.observed, rows.predicted))
@@ -61,15 +61,21 @@ def score(rows: HeldOutRows) -> R2 | None:
     return R2(1.0 - error / variance, standard_error / variance)
 
 
-def training_rows(model: Any, output: int) -> HeldOutRows | None:
-    """Return the leave-one-out predictions of the training rows; None for a single row.
+def training_rows(model: Any, output: int) -> HeldOutRows:
+    """Return the leave-one-out predictions of the training rows.
 
     Raises MemoryError if there are too many rows, and ValueError if the model keeps no training rows.
     """
     loo = model.leave_one_out()
-    if len(loo.target) < 2:
-        return None
-    return HeldOutRows(loo.target[:, output], loo.prediction[:, output], loo.weight, loo.sd[:, output])
+    target, prediction, sd = (one_output(values, output) for values in (loo.target, loo.prediction, loo.sd))
+    return HeldOutRows(target, prediction, loo.weight, sd)
+
+
+def one_output(values: Floats, output: int) -> Floats:
+    """Return the column of an output (n,) of values (n, q)."""
+    if not 0 <= output < values.shape[1]:
+        raise ValueError(f"output={output}: there are {values.shape[1]} outputs, numbered from 0")
+    return values[:, output]
 
 
 def linear_model(columns: Columns) -> Pipeline:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa.data.rows import row_keys
 from salsa.data.training_range import encoded
 from salsa.explain.report import held_out_rows
@@ -34,6 +34,9 @@ EQUAL_NOTE = "It did not: relevances are equal, and the order was then searched 
 ORDERS_NOTE = "Cross-validation error at the best penalty, ± 2 standard errors; the filled order was chosen."
 
 
+Scores = list[dict[str, Any]]
+
+
 class Given(NamedTuple):
     """The rows and targets that the caller gave for the report, if any."""
 
@@ -50,17 +53,13 @@ class Given(NamedTuple):
 class Evidence(NamedTuple):
     """Predictions of rows that the predicting model did not see; None where they are not available."""
 
-    training: HeldOutRows | None
-    new: HeldOutRows | None  # the given rows that are not training rows
-    places: NDArray[np.intp]  # places of the new rows among the given rows
-    known: int  # number of given rows that are training rows
-    reason: str | None  # why leave-one-out predictions are not available
-    anchored: bool  # a low-rank model: its anchors stand for the training rows
-
-    @property
-    def affordable(self) -> bool:
-        """Whether bands and intervals can be computed."""
-        return self.reason is None or self.anchored
+    training: HeldOutRows | None = None
+    new: HeldOutRows | None = None  # the given rows that are not training rows
+    places: Places = np.empty(0, dtype=np.intp)  # places of the new rows among the given rows
+    known: int = 0  # number of given rows that are training rows
+    reason: str | None = None  # why leave-one-out predictions are not available
+    anchored: bool = False  # a low-rank model: its anchors stand for the training rows
+    no_bands: str | None = None  # why there are neither bands nor intervals
 
     @property
     def notes(self) -> list[str]:
@@ -98,40 +97,47 @@ def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
 
 
 def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evidence:
-    kept, training, reason = fitted_of(model).uncertainty, None, None
-    if isinstance(kept, Unavailable):
-        reason = kept.reason
-    elif not kept.keeps_rows:
-        reason = "a low-rank model keeps no training rows"
-    else:
-        try:
-            training = held_out_rows.training_rows(model, output)
-        except MemoryError as error:
-            reason = str(error).rstrip(".")
-    anchored = not isinstance(kept, Unavailable) and not kept.keeps_rows
+    evidence = _training_evidence(model, subject, output)
     if given.X is None or given.y is None:
-        return Evidence(training, None, np.empty(0, dtype=np.intp), 0, reason, anchored)
-    known = _known(subject, training, given.X, given.y, anchored)
+        return evidence
+    known = _known(subject, evidence, given.X, given.y)
     new, places = None, np.flatnonzero(~known)
     if len(places):
         predicted = subject.expansion.predict(given.X[places])[:, output]
         new = HeldOutRows(given.y[places], predicted, np.ones(len(places)))
-    return Evidence(training, new, places, int(known.sum()), reason, anchored)
+    return evidence._replace(new=new, places=places, known=int(known.sum()))
 
 
-def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats, anchored: bool) -> NDArray[np.bool_]:
+def _training_evidence(model: Any, subject: Subject, output: int) -> Evidence:
+    """Return leave-one-out predictions, or the reason for their absence."""
+    kept = fitted_of(model).uncertainty
+    if isinstance(kept, Unavailable):
+        return Evidence(reason=kept.reason, no_bands=kept.reason)
+    if not kept.keeps_rows:
+        anchored = len(kept.points) == len(subject.expansion.anchors)
+        origin = "" if anchored else "the uncertainty of so many rows comes from a low-rank model: "
+        return Evidence(reason=f"{origin}a low-rank model keeps no training rows", anchored=anchored)
+    try:
+        training = held_out_rows.training_rows(model, output)
+        return Evidence(training if len(training.observed) > 1 else None)
+    except MemoryError as error:
+        reason = str(error).rstrip(".")
+        return Evidence(reason=reason, no_bands=reason)
+
+
+def _known(subject: Subject, evidence: Evidence, X: Floats, y: Floats) -> NDArray[np.bool_]:
     """Return which rows are training rows, by features and target, or by features alone if targets are not kept.
 
     A low-rank model knows its anchors only: a table that contains all anchors is taken for the training table.
     """
     anchors = subject.expansion.anchors
-    targets = np.full(len(anchors), np.nan) if training is None else training.observed
+    targets = np.full(len(anchors), np.nan) if evidence.training is None else evidence.training.observed
     close = 1e-6 * np.ptp(targets)
     seen: dict[bytes, list[float]] = {}
     for row, target in zip(row_keys(anchors), targets, strict=True):
         seen.setdefault(row, []).append(target)
     keys = row_keys(X)
-    if anchored and seen.keys() <= set(keys):
+    if evidence.anchored and seen.keys() <= set(keys):
         return np.ones(len(X), dtype=bool)
     same = [
         any(not abs(other - target) > close for other in seen.get(row, ()))  # a NaN target equals every target
@@ -140,25 +146,21 @@ def _known(subject: Subject, training: HeldOutRows | None, X: Floats, y: Floats,
     return np.array(same, dtype=bool)
 
 
-def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -> list[dict[str, Any]]:
+def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -> Scores:
     """Return R2 of the model and of a linear model; scores on new rows come first."""
-    columns, X = subject.columns, subject.expansion.anchors
-    training, new = evidence.training, evidence.new
+    columns, X, training = subject.columns, subject.expansion.anchors, evidence.training
     rows = _search_scores(model, training)
     if training is not None:
-        rows.append(
-            _entry("linear model, cross-validation", _score(held_out_rows.linear_cross_validated(columns, X, training)))
-        )
-    if new is not None:
-        rows.insert(0, _entry("salsa, new rows", _score(new), strong=True))
-        assert given.X is not None
-        new_X = given.X[evidence.places]
+        linear = held_out_rows.linear_cross_validated(columns, X, training)
+        rows.append(_entry("linear model, cross-validation", held_out_rows.score(linear)))
+    if (new := evidence.new) is not None and given.X is not None:
+        rows.insert(0, _entry("salsa, new rows", held_out_rows.score(new), strong=True))
+        where, new_X = "cross-validation on new rows", given.X[evidence.places]
         if training is not None:
-            linear = held_out_rows.linear_on_new(columns, X, training, new_X, new)
-            rows.append(_entry("linear model, new rows", _score(linear)))
+            where, linear = "new rows", held_out_rows.linear_on_new(columns, X, training, new_X, new)
         else:
             linear = held_out_rows.linear_cross_validated(columns, new_X, new)
-            rows.append(_entry("linear model, cross-validation on new rows", _score(linear)))
+        rows.append(_entry(f"linear model, {where}", held_out_rows.score(linear)))
     found = [row for row in rows if row is not None]
     return [*found, {"name": "always the mean", "r2": 0.0, "error": None, "strong": False}] if found else []
 
@@ -174,12 +176,8 @@ def _search_scores(model: Any, training: HeldOutRows | None) -> list[dict[str, A
         *(("salsa, cross-validation", 1 - r.cv_error, r.standard_error) for r in table[table["chosen"]].itertuples()),
     ]
     if not rows:
-        return [_entry("salsa, leave-one-out", _score(training), strong=True)]
+        return [_entry("salsa, leave-one-out", held_out_rows.score(training), strong=True)]
     return [_entry(name, R2(r2, error), strong=True) for name, r2, error in rows]
-
-
-def _score(rows: HeldOutRows | None) -> R2 | None:
-    return None if rows is None else held_out_rows.score(rows)
 
 
 def _entry(name: str, score: R2 | None, strong: bool = False) -> dict[str, Any] | None:
@@ -188,22 +186,18 @@ def _entry(name: str, score: R2 | None, strong: bool = False) -> dict[str, Any] 
     return {"name": name, "r2": float(score.r2), "error": float(score.error), "strong": strong}
 
 
-def quality_section(model: Any, evidence: Evidence, scores: list[dict[str, Any]]) -> dict[str, Any]:
-    scatters = []
-    if evidence.new is not None:
-        scatters.append(_scatter("New rows", evidence.new))
-    if evidence.training is not None:
-        scatters.append(_scatter("Training rows, each predicted without itself", evidence.training))
+def quality_section(model: Any, evidence: Evidence, scores: Scores) -> dict[str, Any]:
+    shown = {"New rows": evidence.new, "Training rows, each predicted without itself": evidence.training}
     return {
         "sentence": _quality_sentence(scores, evidence),
         "scores": scores,
         "searches": [*_race(model), *_orders(model)],
-        "scatters": scatters,
+        "scatters": [_scatter(title, rows) for title, rows in shown.items() if rows is not None],
         "notes": evidence.notes,
     }
 
 
-def _quality_sentence(scores: list[dict[str, Any]], evidence: Evidence) -> str:
+def _quality_sentence(scores: Scores, evidence: Evidence) -> str:
     if evidence.training is not None and not evidence.training.varies:
         return "The target is constant: there is no variance to explain."
     if not scores:
@@ -213,9 +207,8 @@ def _quality_sentence(scores: list[dict[str, Any]], evidence: Evidence) -> str:
     place = where.get(best["name"], "On held-out rows")
     if best["r2"] <= 0:
         return f"{place} the model predicts no better than the mean of the target."
-    words = f"{place} the model explains {percent(best['r2'])} of the target's variance"
-    if best["error"]:
-        words += f" (standard error {percent(best['error'])})"
+    noise = f" (standard error {percent(best['error'])})" if best["error"] else ""
+    words = f"{place} the model explains {percent(best['r2'])} of the target's variance{noise}"
     kind = "new rows" if best["name"] == "salsa, new rows" else "cross-validation"
     rivals = [row for row in scores if row["name"] == f"linear model, {kind}"]
     return words + (f"; {_against(best, rivals[0])}." if rivals else ".")
@@ -265,24 +258,27 @@ def _scatter(title: str, rows: HeldOutRows) -> dict[str, Any]:
     shown = np.arange(n) if n <= SCATTER_POINTS else np.sort(np.random.default_rng(0).choice(n, SCATTER_POINTS, False))
     residual = rows.observed - rows.predicted
     rmse, mae = (float(np.average(np.abs(residual) ** p, weights=rows.weight) ** (1 / p)) for p in (2, 1))
-    note = f"Root mean squared error {rmse:.3g}, mean absolute error {mae:.3g}, {count(n, 'row')}"
-    note += f" ({SCATTER_POINTS} drawn)." if n > SCATTER_POINTS else "."
+    drawn = f" ({SCATTER_POINTS} drawn)" if n > SCATTER_POINTS else ""
+    note = f"Root mean squared error {rmse:.3g}, mean absolute error {mae:.3g}, {count(n, 'row')}{drawn}."
     observed, predicted = (quantised(values[shown]) for values in (rows.observed, rows.predicted))
     return {"title": title, "observed": observed, "predicted": predicted, "note": note}
 
 
 def calibration_section(model: Any, given: Given, evidence: Evidence, output: int) -> dict[str, Any]:
-    curves: list[tuple[str, str, Coverage]] = []
+    curves: dict[str, Coverage] = {}
     if evidence.training is not None and (found := held_out_rows.normal_coverage(evidence.training)) is not None:
-        curves.append(("normal intervals, training rows each predicted without itself", "training rows", found))
-    if evidence.new is not None and evidence.affordable:
+        curves["normal intervals, training rows each predicted without itself"] = found
+    if evidence.new is not None and evidence.no_bands is None:
         found = held_out_rows.interval_coverage(model, given.table, evidence.places, evidence.new.observed, output)
         if found is not None:
-            curves.append(("predict_interval, new rows", "new rows", found))
-    drawn = [{"name": name, **coverage._asdict()} for name, _, coverage in curves]
+            curves["predict_interval, new rows"] = found
     if not curves:
-        return {"sentence": "The held-out rows do not suffice to check intervals.", "note": "", "curves": []}
-    sentence = " ".join(_coverage_sentence(where, coverage) for _, where, coverage in curves)
+        none = f"There are no intervals: {evidence.no_bands}."
+        few = "The held-out rows do not suffice to check intervals."
+        return {"sentence": none if evidence.no_bands else few, "note": "", "curves": []}
+    wheres = ("training rows" if "training" in name else "new rows" for name in curves)
+    sentence = " ".join(map(_coverage_sentence, wheres, curves.values()))
+    drawn = [{"name": name, **coverage._asdict()} for name, coverage in curves.items()]
     return {"sentence": sentence, "note": COVERAGE_NOTE, "curves": drawn}
 
 

@@ -17,6 +17,10 @@ from salsa.kernels.marginals import Distribution
 
 MODEL_NUMBERS = 60_000  # the page predicts if anchors times used features are at most this many
 EXAMPLES = 5
+SENTENCE = (
+    "Change a value: the prediction and the contribution of each feature (Shapley values) are updated at once."
+    " The page computes them as exactly as Python does."
+)
 
 
 def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
@@ -24,14 +28,9 @@ def what_if_section(subject: Subject, used: list[int], given: Given, output: int
     if not used:
         return {"sentence": "The model uses no feature: no value changes the prediction.", "model": None}
     if n * len(active) > MODEL_NUMBERS:
-        size = f"{n:,} rows times {len(active)} features"
-        why = f"This panel is left out: {size} exceed the limit of {MODEL_NUMBERS:,} numbers for a page."
-        return {"sentence": why, "model": None}
-    sentence = (
-        "Change a value: the prediction and the contribution of each feature (Shapley values) are updated at once."
-        " The page computes them as exactly as Python does."
-    )
-    return {"sentence": sentence, "model": _stored_model(subject, active, given, output)}
+        size = f"{n:,} rows times {len(active)} features exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
+        return {"sentence": f"This panel is left out: {size}.", "model": None}
+    return {"sentence": SENTENCE, "model": _stored_model(subject, active, given, output)}
 
 
 def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:

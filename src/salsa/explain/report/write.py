@@ -61,25 +61,25 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
     """
     anova = decompose(model, output=output)
     path, given = checked_path(path), given_rows(model, X, y, output)
-    write_whole(path, render(report_payload(model, anova, given)))
+    write_whole(path, render(report_payload(anova, given)))
     return path
 
 
-def report_payload(model: Any, anova: Anova, given: Given) -> dict[str, Any]:
+def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
     """Return all that the page shows, as plain lists, texts and numbers."""
-    subject, output = anova.subject, anova.output
+    model, subject, output = anova.model, anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
-    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.affordable)
+    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.no_bands is None)
     importance = importance_section(anova, used, effects)
     payload: dict[str, Any] = jsonable(
         {
             "title": given.title,
             "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
-            "fitted": fitted_section(model, subject, used, given, evidence, scores, output),
+            "fitted": fitted_section(anova, used, given, evidence, scores),
             "quality": quality_section(model, evidence, scores),
             "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects, importance["orders"]),
+            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands),
             "interactions": interaction_section(anova, used),
             "whatIf": what_if_section(subject, used, given, output),
             "calibration": calibration_section(model, given, evidence, output),
