@@ -35,6 +35,7 @@ from salsa.explain.subject import Subject, subject_of
 from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
 from salsa.fitted import fitted_of
 from salsa.kernels.symmetric import outside
+from salsa.uncertainty import Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -229,8 +230,10 @@ class Anova:
     @cached_property
     def _witnesses(self) -> Subject:
         """The subject with the points of the uncertainty as anchors; a fit by pcg has other points if rows are many."""
-        expansion, points = self.subject.expansion, fitted_of(self.model).uncertainty.points
-        if points is expansion.anchors:
+        expansion, uncertainty = self.subject.expansion, fitted_of(self.model).uncertainty
+        if isinstance(uncertainty, Unavailable):
+            raise ValueError(uncertainty.reason)
+        if (points := uncertainty.points) is expansion.anchors:
             return self.subject
         return replace(self.subject, expansion=replace(expansion, anchors=points, coef=np.zeros((len(points), 0))))
 
