@@ -97,7 +97,7 @@ def phases(folder):
     kernel, pair = small.expansion_.kernel, (many[:60_000], np.ones(60_000))
     learned = {"relevance": "learned", "order": "auto", "alpha": "auto"}
     plan, order, anova = salsa.selection.plan, salsa.selection.order, salsa.explain.anova
-    solvers, jackknife = salsa.solvers, salsa.uncertainty.jackknife
+    solvers, jackknife, values = salsa.solvers, salsa.uncertainty.jackknife, sys.modules["salsa.explain.shapley"]
     return {
         "race": (plan, "race", 0.1, fitting(600, **learned)),
         "kernel": (plan, "finish", 0.05, fitting(600, **learned, verbose=0)),
@@ -113,7 +113,12 @@ def phases(folder):
         "uncertainty": (jackknife, "learn_jackknife", 0.02, using(large, large.leave_one_out)),
         "interval": (SalsaRegressor, "predict_interval", 0.1, using(small, lambda: small.predict_interval(many))),
         "sobol": (anova, "effect_variances", 0.03, using(cubic, lambda: explain.decompose(cubic).sobol())),
-        "shapley": (salsa.explain.shapley, "kernel_shapley", 0.1, using(small, lambda: explain.shapley(small, many))),
+        "shapley": (
+            sys.modules["salsa.explain.shapley"],
+            "kernel_shapley",
+            0.1,
+            using(small, lambda: explain.shapley(small, many)),
+        ),
         "report": (
             salsa.explain.report.write,
             "report_payload",

@@ -54,15 +54,13 @@ class TestKernel:
         np.testing.assert_allclose(kernel.diagonal(X), expected.diagonal(), rtol=1e-13)
         np.testing.assert_array_equal(kernel(X), kernel(X).T)
         np.testing.assert_allclose(kernel.product(X, X, np.eye(len(X))), expected, rtol=1e-13)
-        together = np.tensordot(kernel.order_weights, kernel.orders(X), axes=1)
-        np.testing.assert_allclose(together, expected, rtol=1e-13)
 
     @pytest.mark.parametrize("simd", _core.simd_levels())
     def test_every_instruction_set_agrees(self, simd):
         kernel, X = kernel_with_holes("matern52", n=70)
-        rows, _, missing = kernel._columns(np.arange(4), X, None)
-        arguments = kernel._arguments(kernel.order_weights * kernel.normaliser)
-        np.testing.assert_allclose(_core.block(rows, None, *arguments, 1, simd, missing), kernel(X, X), rtol=1e-13)
+        call = kernel.core_call(X, None)
+        block = _core.block(call.X, None, *call.arguments, 1, simd, call.missing)
+        np.testing.assert_allclose(block, kernel(X, X), rtol=1e-13)
         x = np.linspace(-2, 2, 9)
         for base in range(len(BASE_KERNELS)):
             mean = _core.embed(x, *kernel.distributions[0], base, 0.7, simd)
@@ -131,7 +129,7 @@ class TestLearning:
         Y = np.random.default_rng(0).normal(size=(25, 1))
         problem = Problem(X, Y, None, (base,) * 4, kernel.distributions)
         posterior = Posterior(problem, Structure(1, 3))
-        theta = posterior.start() + 0.1
+        theta = posterior.parameters.start() + 0.1
         numeric = naive.finite_difference(lambda t: posterior(t)[0], theta, 1e-3)
         gradient = posterior(theta)[1]
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
