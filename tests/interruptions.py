@@ -114,7 +114,7 @@ def phases(folder):
         "interval": (SalsaRegressor, "predict_interval", 0.1, using(small, lambda: small.predict_interval(many))),
         "sobol": (anova, "effect_variances", 0.03, using(cubic, lambda: explain.decompose(cubic).sobol())),
         "shapley": (
-            sys.modules["salsa.explain.shapley"],
+            values,
             "kernel_shapley",
             0.1,
             using(small, lambda: explain.shapley(small, many)),

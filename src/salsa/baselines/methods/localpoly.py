@@ -66,8 +66,8 @@ class LocalPolynomialRegressor(WeightedMethod):
     *Few rows.* If the rows near x are too few or degenerate to determine all terms, the ridge chooses the smallest
     polynomial that fits. Its norm is the norm of the kernel (1 + u'v)^degree, with u in units of the bandwidths, or of
     sqrt(D) standard deviations if these are smaller, so that u has a norm of about 1 for all data. The constant term is
-    not penalised: if only one row is near, the prediction is its target. The ridge is iterated four times: for terms that
-    the rows determine, only the fourth power of its bias is left, and polynomials of this degree are reproduced to
+    not penalised: if only one row is near, the prediction is its target. The ridge is iterated four times: for terms
+    that the rows determine, only the fourth power of its bias is left, and polynomials of this degree are reproduced to
     about 1e-8. With a larger ridge, the estimate tends to the estimate of degree 0.
 
     *Far away.* Weights are relative to the weight of the nearest row and computed from logarithms, hence never all
