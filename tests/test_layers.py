@@ -35,7 +35,18 @@ ARROWS = {
     "explain": {"fitted", "selection", "uncertainty", "expansion", "data", "kernels", "_core", "_version"},
     "baselines": {"regressor", "options", "learning", "solvers", "expansion", "data", "kernels", "explain"},
     "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "data", "kernels"},
-    "cli": {"paper", "baselines", "explain", "regressor", "fitted", "persistence", "data", "kernels", "__init__"},
+    "cli": {
+        "paper",
+        "baselines",
+        "explain",
+        "regressor",
+        "fitted",
+        "uncertainty",
+        "persistence",
+        "data",
+        "kernels",
+        "__init__",
+    },
     "__init__": {"regressor", "selection", "expansion", "kernels", "_version"},
 }
 ARROWS = {layer: below | ({"_utils"} - {layer}) for layer, below in ARROWS.items()}

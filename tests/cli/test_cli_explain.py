@@ -162,3 +162,14 @@ class TestReport:
     def test_report_is_written_with_and_without_rows(self, explained, options):
         assert explained("model.salsa", *options.split(), "--out", "r.html")["report"] == "r.html"
         assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+def test_a_fit_by_parts_has_effects_without_bands(call, folder):
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = SalsaRegressor(order=1, alpha=0.1, relevance="equal", solver="divide", rank=30, random_state=0)
+    model.fit(pd.DataFrame(X, columns=["a", "b"]), X[:, 0]).save("parts.salsa")
+    code, out, err = call("explain", "parts.salsa", "--effects", "a")
+    assert (code, err) == (0, "")
+    assert "+/-" in out
+    code, out, _ = call("explain", "parts.salsa", "--effects", "a", "--json")
+    assert json.loads(out)["effects"][0]["sd"] is None

@@ -90,7 +90,11 @@ def _check_data(data: str | None, target: str | None, row: int | None) -> None:
 
 def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     """Return the effect of one feature, or the joint effect of several features separated by commas."""
-    effect = anova.effect(*([text] if text in anova.features else text.split(",")))
+    from salsa.fitted import fitted_of
+    from salsa.uncertainty import Unavailable
+
+    banded = not isinstance(fitted_of(anova.model).uncertainty, Unavailable)
+    effect = anova.effect(*([text] if text in anova.features else text.split(",")), band=banded)
     return {
         "features": list(effect.features),
         "variance_share": effect.variance_share,
@@ -179,7 +183,8 @@ def _print_effect(effect: dict[str, Any]) -> None:
     """Print an effect at some points of its grid."""
     import numpy as np
 
-    names, effects, sds = effect["features"], np.array(effect["effect"]), np.array(effect["sd"])
+    names, effects = effect["features"], np.array(effect["effect"])
+    sds = np.full(effects.shape, np.nan) if effect["sd"] is None else np.array(effect["sd"])
     most = MOST_POINTS[min(len(names), len(MOST_POINTS)) - 1]
     rows = []
     for places in product(*(_spread(len(values), most) for values in effect["values"])):
