@@ -19,7 +19,7 @@ PLACES = {"src/cpp/bases.hpp", "src/salsa/kernels/base.py", "tests/naive.py"}
 MODULES = ["kernels/test_core", "kernels/test_additive", "kernels/test_missing", "learning/test_learn"]
 MODULES += ["solvers/test_random_features", "test_regressor", "explain/test_report"]
 TABLES = [
-    "tests/kernels/test_core.py::test_base_kernels_are_the_naive_ones",
+    "tests/kernels/test_core.py::test_base_kernels_equal_the_naive_twins",
     "tests/cli/test_cli_shell.py::TestCompletion",
 ]
 
