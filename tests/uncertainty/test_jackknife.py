@@ -329,3 +329,14 @@ def test_posterior_sd_is_calibrated(simulation):
     errors, sds, _, noises = simulation
     assert np.sqrt(np.mean((errors / sds) ** 2)) == pytest.approx(1.0, rel=0.15)
     assert np.mean(noises) == pytest.approx(1.7 * 0.2, rel=0.15)
+
+
+@pytest.mark.parametrize("q", [1, 2])
+def test_scores_belong_to_their_rows(q):
+    """The comparison of widths must not reorder the residuals."""
+    problem = Problem(n=120, q=q)
+    uncertainty = problem.learn()
+    size = np.abs(uncertainty.loo_residual)
+    scale = jackknife._loo_scale(uncertainty.loo_variance, uncertainty.alpha, uncertainty.weight)
+    expected = np.where(uncertainty.scaled, size / scale[:, None], size)
+    np.testing.assert_array_equal(uncertainty.score, expected)

@@ -43,7 +43,7 @@ class Splits:
     def folds(self) -> list[Fold]:
         """Return the folds of the cross-validation over the rows in use.
 
-        A split need not train on all rows that it does not test: other rows are held out too, and not scored.
+        A split need not use all rows: a row that is neither trained on nor tested is held out and not scored.
         """
         n = int(self.used.sum())
         if _is_number(self.cv):

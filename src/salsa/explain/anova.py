@@ -229,7 +229,7 @@ class Anova:
 
     @cached_property
     def _witnesses(self) -> Subject:
-        """The subject with the points of the uncertainty as anchors; a fit by pcg has other points if rows are many."""
+        """The function on the points that the uncertainty uses; these are not the anchors for pcg with many rows."""
         expansion, uncertainty = self.subject.expansion, fitted_of(self.model).uncertainty
         if isinstance(uncertainty, Unavailable):
             raise ValueError(uncertainty.reason)

@@ -47,7 +47,7 @@ class Subject:
 
     @cached_property
     def means(self) -> Floats:
-        """a_j q_j(i) (r, D): the mean of a_j k_j(X, anchor_i) over the background of feature j."""
+        """Means (r, D) of a_j k_j(X, anchor_i) over the background, the reference distribution, of feature j."""
         return kernel_means(self.kernel, self.expansion.anchors, self.background)
 
     @cached_property

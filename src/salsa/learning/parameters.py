@@ -77,7 +77,7 @@ class AdditiveParameters:
         return np.concatenate([g.relevance * kernel.relevance, [v.sum()], v, t])
 
     def relevance(self, theta: Floats) -> Floats:
-        """Return a_j (D,), 0 for removed features."""
+        """Return the relevances a_j (D,), the factors of the base kernels; 0 for removed features."""
         return np.where(theta[: self.D] <= ABSENT, 0.0, np.exp(theta[: self.D]))
 
     def mean_base_kernels(self, theta: Floats) -> Floats:
@@ -86,10 +86,10 @@ class AdditiveParameters:
         return np.array([kernel.of_feature(j)(rows[:, [j]], n_threads=1).mean() for j in range(self.D)])
 
     def without(self, theta: Floats, features: Places, level: Floats) -> Floats:
-        """Remove features from theta; the mean `level` (D,) of a_j k_j goes to the weights of the orders below.
+        """Remove features from theta: each a_j k_j becomes its mean over pairs of rows, c_j = level[j].
 
-        The mean over pairs of a_j k_j is a constant c_j that every interaction with j leaves behind in the order below,
-        e_m -> e_m + c_j e_{m-1}. The product of all features becomes c_j times the product of the others.
+        With e_m the sum of all products of m features, e_m becomes e_m + c_j e_{m-1} of the features that are left: weight
+        moves from order m to order m - 1. The product of all features becomes c_j times the product of the others.
         """
         t = theta[2 * self.D + 1 : -1]
         if self.product:

@@ -100,7 +100,7 @@ class RandomFeatures:
             phi[np.ix_(observed, self.inside[c])] *= _signs(codes, self.key[c, self.inside[c]])[place]
 
     def _missing(self, c: int) -> NDArray[np.complex128]:
-        """Return z_j of a missing value, for the random features whose subset has column c."""
+        """Return the factor of a missing value of column c, for each random feature whose subset includes c."""
         assert self.kernel.distributions is not None  # `_checked` refuses missing values without distributions
         points, weights = self.kernel.distributions[self.columns[c]]
         inside = self.inside[c]

@@ -24,8 +24,9 @@ class LeaveOneOut:
 class Uncertainty(Protocol):
     """The uncertainty of a model's predictions, in the units of the target.
 
-    k (m, r) are kernel values of m rows with the `points`, and prior (m,) is k(x, x). Leave-one-out predictions are
-    ``training_rows()`` of an exact fit, which keeps its rows, and ``leave_one_out(rows, ...)`` of a low-rank fit.
+    Methods take k (m, r), the kernel between m rows and the r `points`, and prior (m,), the values k(x, x). For
+    leave-one-out predictions, an exact fit, which stores its rows, has ``training_rows()``; a low-rank fit, which does
+    not, has ``leave_one_out(rows, ...)``.
     """
 
     @property

@@ -150,7 +150,7 @@ def _amplitude(Y: Floats, coef: Floats, weight: Floats) -> Floats:
 
 def _width(size: Floats, weight: Floats) -> Floats:
     """Quantile (q,) of the sizes (n, q) that a share _LEVEL of new ones does not exceed."""
-    return _quantile(np.ascontiguousarray(size.T), weight, _LEVEL)
+    return _quantile(size.T.copy(), weight, _LEVEL)  # which reorders its argument
 
 
 def _half_solve(uncertainty: Jackknife, k: Floats, n_threads: int | None) -> Floats:
