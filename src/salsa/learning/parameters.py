@@ -89,7 +89,8 @@ class AdditiveParameters:
         """Remove features from theta: each a_j k_j becomes its mean over pairs of rows, c_j = level[j].
 
         With e_m the sum of all products of m features, e_m becomes e_m + c_j e_{m-1} of the features that are left:
-        weight moves from order m to order m - 1. The product of all features becomes c_j times the product of the others.
+        weight moves from order m to order m - 1. The product of all features becomes c_j times the product of the
+        other features.
         """
         t = theta[2 * self.D + 1 : -1]
         if self.product:
