@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.memory import memory_limit_bytes, require_memory
+from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory
 from salsa._utils.progress import Progress
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
@@ -41,15 +41,12 @@ from salsa.options import Options
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.results import OrderResult, OrderSearch
-from salsa.solvers import RidgeTask, Solution, Solver, find_solver
+from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" is exact
 DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
-SAMPLE_ROWS = 20_000  # rows that kernels are learned from, and anchors chosen
 SEARCH_ROWS = 2000  # rows that the order is chosen on
 MISSING_POINTS = 128  # points of the distribution that stands for a missing number
-MEMORY_ADVICE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
-EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {MEMORY_ADVICE}", f"Give a smaller rank, {MEMORY_ADVICE}"
 LOSS = SquaredError()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from salsa import _core
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, for_the_core
 from salsa._utils.threads import thread_count
 
 _WORK = 16  # multiplications in the time of one feature of one kernel value
@@ -23,25 +23,21 @@ def solve_rows(
 
     L (n, n) is lower triangular, and best in LAPACK's order. overwrite: the result may take the place of B.
     """
-    X = _for_the_core(B) if overwrite else np.array(B, dtype=np.float64, order="C")
-    _core.solve(_for_the_core(L.T), X, transposed, thread_count(n_threads, len(X), len(L), len(L) // _WORK))
+    X = for_the_core(B) if overwrite else np.array(B, dtype=np.float64, order="C")
+    _core.solve(for_the_core(L.T), X, transposed, thread_count(n_threads, len(X), len(L), len(L) // _WORK))
     return X
 
 
 def times_rows(B: Floats, A: Floats, *, upper: bool = False, n_threads: int | None = None) -> Floats:
-    """B A' (m, c) of B (m, n) and A (c, n); upper: A is upper triangular, which halves the work."""
+    """Return B A' (m, c) for B (m, n) and A (c, n); upper: A is upper triangular, which halves the work."""
     threads = thread_count(n_threads, len(B), B.shape[1], len(A) // _WORK)
-    return _core.times(_for_the_core(B), _for_the_core(A), upper, threads)
+    return _core.times(for_the_core(B), for_the_core(A), upper, threads)
 
 
 def dot_rows(B: Floats, A: Floats) -> Floats:
     """Return the product b'a (m,) of every row of B (m, n) with the row of A (m, n), or with the vector A (n,)."""
-    B, A, dots = _for_the_core(B), np.broadcast_to(A, B.shape), np.empty(len(B))
+    B, A, dots = for_the_core(B), np.broadcast_to(A, B.shape), np.empty(len(B))
     for start in range(0, len(B), _ROWS):
         rows = slice(start, start + _ROWS)
         np.multiply(B[rows], A[rows], order="C").sum(axis=1, out=dots[rows])  # contiguous: NumPy adds up row by row
     return dots
-
-
-def _for_the_core(values: Floats) -> Floats:
-    return np.require(values, np.float64, ["C", "A"])

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from salsa import _core
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, for_the_core
 from salsa._utils.threads import thread_count
-from salsa.kernels.additive import AdditiveKernel, for_the_core
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 
 

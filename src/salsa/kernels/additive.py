@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from salsa import _core
-from salsa._utils.arrays import Floats, Places
+from salsa._utils.arrays import Floats, Places, for_the_core
 from salsa._utils.threads import thread_count
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
@@ -230,11 +230,6 @@ class CoreCall(NamedTuple):
     Z: Floats | None
     missing: NDArray[np.int8] | None
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
-
-
-def for_the_core(values: ArrayLike) -> Floats:
-    """Return a contiguous and aligned float64 array, copied only if needed: a view of bytes need not be aligned."""
-    return np.require(values, np.float64, ["C", "A"])
 
 
 def _scattered(values: Floats, index: Places, length: int) -> Floats:

@@ -28,6 +28,8 @@ SOLVERS = {
     "divide": "divide",
 }
 
+SAMPLE_ROWS = 20_000  # rows of a task's sample: kernels are learned from them, and anchors chosen
+
 
 class RidgeTask(NamedTuple):
     """A ridge fit with a chosen kernel; solvers work with targets divided by `unit`, minus `level`."""

@@ -19,7 +19,7 @@ import numpy as np
 from salsa._utils.arrays import Floats
 from salsa.data.rows import Block
 from salsa.kernels.marginals import Distribution, marginal_of, thinned
-from salsa.solvers import RidgeTask, Solution, Solver
+from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.solvers.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
@@ -28,7 +28,6 @@ from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 ROUNDS = 3  # most rounds of choosing anchors
-SAMPLE_ROWS = 20_000  # rows that anchors are chosen from
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
 MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # values of features in a block; the least rows of a block

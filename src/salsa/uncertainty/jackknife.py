@@ -30,13 +30,12 @@ from scipy.linalg.lapack import dtrtri
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
-from salsa._utils.memory import exact_bytes, memory_limit_bytes, require_memory
+from salsa._utils.memory import EXACT_ADVICE, exact_bytes, memory_limit_bytes, require_memory
 from salsa._utils.rowwise import dot_rows, solve_rows
 from salsa._utils.weighted import power_of_two, weights_or_ones
 from salsa.expansion import KernelExpansion
 from salsa.uncertainty import LeaveOneOut
 
-ADVICE = "Give solver='lowrank', fit on a random sample of the rows, or raise memory_limit if the machine has more."
 _TINY = float(np.finfo(np.float64).tiny)
 _LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
 
@@ -230,7 +229,8 @@ class ExactUncertainty:
         if "_learned" in self.__dict__:
             return
         kernel, X, coef, _ = self.expansion.parts
-        require_memory(exact_bytes(len(X)), memory_limit_bytes(memory_limit), "the uncertainty of predictions", ADVICE)
+        limit = memory_limit_bytes(memory_limit)
+        require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", EXACT_ADVICE)
         w = weights_or_ones(self.weight, len(X))
         Y = self.expansion.predict(X, n_threads=threads) + self.penalty * coef / w[:, None]
         unit = power_of_two(Y)
