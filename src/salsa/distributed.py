@@ -85,21 +85,23 @@ class DaskSalsaRegressor(SalsaRegressor):
         self.client = client
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose order and alpha by cross-validation and fit on all rows of the Dask collections X and y."""
         if not is_dask_collection(X):
-            super().fit(X, y, sample_weight)
+            super().fit(X, y, sample_weight, groups)
             return self
         progress = Progress(self, X, y)
         with unchanged_by_failure(self):
             options, client = parse_options(self.get_params(deep=False)), self._client()
-            blocks = delayed_blocks(X, y, sample_weight)
+            blocks = delayed_blocks(X, y, sample_weight, groups)
             surveys = client.gather(
                 client.compute([delayed(survey_block)(b, options.categorical_features) for b in blocks])
             )
             seen = together(surveys)
             used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
-            rows = ClusterRows(client, [block for block, _ in used], [count for _, count in used], seen.columns)
+            rows = ClusterRows(
+                client, [block for block, _ in used], [count for _, count in used], seen.columns, seen.groups
+            )
             assign(self, fit_rows(options, rows, seen, progress))
             progress.end()
         return self

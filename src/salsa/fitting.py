@@ -29,8 +29,10 @@ from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
 from salsa.data.blocks import RawBlock, Source, Survey, Table, read_parts, read_table, survey
 from salsa.data.columns import Columns
-from salsa.data.rows import Observations, Rows, StreamedRows, array_rows
-from salsa.data.splits import Splits, inner_folds
+from salsa.data.noise import Noise
+from salsa.data.observing import Judgeable, judged, judged_stream
+from salsa.data.rows import Observations, Rows, ScaledRows, StreamedRows, array_rows
+from salsa.data.splits import Given, Splits, TableSplits, is_number, make_splits, make_table_splits
 from salsa.data.targets import check_total_weight
 from salsa.data.text_columns import doubts, empty_columns
 from salsa.fitted import Fitted
@@ -50,11 +52,11 @@ MISSING_POINTS = 128  # points of the distribution that stands for a missing num
 LOSS = SquaredError()
 
 
-def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, progress: Progress) -> Fitted:
+def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any, progress: Progress) -> Fitted:
     """Fit a table in memory."""
-    table = read_table(RawBlock(X, y, sample_weight), options.categorical_features)
+    table = read_table(RawBlock(X, y, sample_weight, groups), options.categorical_features)
     seen, rows = table
-    check_total_weight(seen.weight, seen.rows)
+    check_total_weight(seen.rows)
     used = rows.weight > 0
     seen.columns.check_spans(rows.X[used])
     _check_features(options, len(seen.columns.names))
@@ -71,7 +73,7 @@ def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
 
 def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:
     """Fit rows whose columns and ranges a first pass (`Survey`) has found."""
-    check_total_weight(seen.weight, seen.rows)
+    check_total_weight(seen.rows)
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_features(options, D)
@@ -80,66 +82,75 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
         require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
         return _fit_in_memory(options, Table(seen, rows.take(np.arange(n))), notes, progress)
-    splits = Splits(options.cv, check_random_state(options.random_state), np.ones(n, dtype=bool))
-    return _fit_many(options, rows, seen, splits, notes, progress)
+    unit, copies = judged_stream(seen)
+    given = Given(np.ones(n, dtype=bool), groups=None if seen.groups is None else seen.groups.code)
+    splits = make_table_splits(options.cv, given, unit, check_random_state(options.random_state))
+    mean = seen.weight / seen.rows
+    options = options.for_weights(mean)
+    return _fit_many(options, ScaledRows(rows, mean), seen, splits, [*notes, *copies], progress)
 
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
-    splits = Splits(options.cv, random_state, used, rows.X, rows.Y)
     kept = rows if used.all() else rows.some(used)
-    name, rank = _solver(options, len(kept.X))
-    if name != "exact":
-        threads = thread_count(options.resources.threads, len(kept.X), rank, rows.X.shape[1])
-        return _fit_many(options, array_rows(kept, threads), seen, splits, notes, progress)
-    if isinstance(options.cv, int | np.integer):  # given splits refer to the rows as they are
-        kept = kept.sorted()
-        splits = replace(splits, used=np.ones(len(kept.X), dtype=bool), X=None, Y=None)
-    return _fit_all(options, kept, seen, splits, notes, progress)
+    few = _solver(options, len(kept.X))[0] == "exact"
+    whole = judged(kept, merge=is_number(options.cv), ascending=few)
+    given = Given(used, rows.X, rows.Y, rows.group)
+    if is_number(options.cv):  # given splits refer to the rows as they are
+        given = Given(np.ones(len(whole.rows.X), dtype=bool), groups=whole.rows.group)
+    notes = [*notes, *whole.notes]
+    if few:
+        splits = make_splits(options.cv, given, whole.unit, random_state)
+        return _fit_all(options, whole, seen, splits, notes, progress)
+    table_splits = make_table_splits(options.cv, given, whole.unit, random_state)
+    rank = _solver(options, len(whole.rows.X))[1]
+    threads = thread_count(options.resources.threads, len(kept.X), rank, rows.X.shape[1])
+    options = options.for_weights(whole.mean_weight)
+    return _fit_many(options, array_rows(whole.rows, threads), seen, table_splits, notes, progress)
 
 
 def _fit_all(
-    options: Options, rows: Observations, seen: Survey, splits: Splits, notes: list[str], progress: Progress
+    options: Options, whole: Judgeable, seen: Survey, splits: Splits, notes: list[str], progress: Progress
 ) -> Fitted:
     """Take all rows through every step."""
     solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
-    n, D = rows.X.shape
+    rows, (n, D) = whole.rows, whole.rows.X.shape
     require_memory(solver.bytes(n, D, n, 0, 1), limit, "this fit", EXACT_ADVICE)
-    unit = power_of_two(rows.Y)
+    unit, options = power_of_two(rows.Y), options.for_weights(whole.mean_weight)
     rows = rows._replace(Y=rows.Y / unit)
-    problem = _problem(options, seen.columns, rows)
+    problem = _problem(options, seen.columns, rows, splits)
     with one_blas_thread():  # LAPACK's last bits depend on its number of threads
-        plan = make_plan(options, problem, splits, LOSS, progress)
-        found = choose_order(options, problem, plan, splits.folds, LOSS, progress)
+        plan = make_plan(options, problem, LOSS, progress)
+        found = choose_order(options, problem, plan, LOSS, progress)
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, n)
-        draws = splits.random_state, options.resources.threads, LOSS
-        task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws)
+        draws, judges = (splits.random_state, options.resources.threads, LOSS), (plan.rho, splits, whole.counts)
+        task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
         solution = solver.solve(task)
     return _fitted(seen, plan, found.with_notes(*solution.notes), solution, notes)
 
 
 def _fit_many(
-    options: Options, rows: Rows, seen: Survey, splits: Splits, notes: list[str], progress: Progress
+    options: Options, rows: Rows, seen: Survey, splits: TableSplits, notes: list[str], progress: Progress
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
-    (name, rank), (fold, n_folds) = _solver(options, n), splits.fold_of()
+    (name, rank), n_folds = _solver(options, n), splits.n_folds
     solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
     limit = memory_limit_bytes(options.resources.memory_limit)
     require_memory(solver.bytes(n, D, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
     with one_blas_thread():
-        sample = rows.take(splits.places(SAMPLE_ROWS))
+        places = splits.places(SAMPLE_ROWS)
+        sample = rows.take(places)
         unit = power_of_two(sample.Y)
         sample = sample._replace(Y=sample.Y / unit)
-        problem = _problem(options, seen.columns, sample, n * float(sample.weight.mean()))
-        plan = make_plan(options, problem, splits, LOSS, progress)
-        begin, smaller = time.perf_counter(), problem.rows(splits.sample(problem.Y, SEARCH_ROWS))
-        folds = partial(inner_folds, len(smaller.X))
-        found = choose_order(options, smaller, plan, folds, LOSS, progress)
+        problem = _problem(options, seen.columns, sample, splits.at(places), n)
+        plan = make_plan(options, problem, LOSS, progress)
+        begin, smaller = time.perf_counter(), problem.rows(problem.splits.sample(problem.Y, SEARCH_ROWS))
+        found = choose_order(options, smaller, plan, LOSS, progress)
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
-        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, fold, n_folds)
+        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(seen, plan, found, solution, notes)
@@ -159,7 +170,8 @@ def _solved(
 
 
 def _fitted(seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]) -> Fitted:
-    search = replace(search, contenders=plan.contenders).with_notes(plan.note, *notes, *seen.targets.notes)
+    search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
+    search = search.with_notes(plan.note, *notes, *seen.targets.notes)
     return Fitted(seen.columns, seen.feature_names, seen.flat, solution.expansion, search, solution.uncertainty)
 
 
@@ -170,14 +182,17 @@ def _solver(options: Options, n: int) -> tuple[str, int]:
     return ("exact", n) if name == "exact" or few or rank >= n else (name or "lowrank", rank)
 
 
-def _problem(options: Options, columns: Columns, rows: Observations, total: float | None = None) -> Problem:
+def _problem(
+    options: Options, columns: Columns, rows: Observations, splits: Splits, total: float | None = None
+) -> Problem:
     """Return the problem that a kernel is learned from, with the base kernel and distribution of every feature."""
     categorical, base = columns.categorical, options.kernel.base or "gaussian"
-    w, weight = rows.weight, rows.given_weight
+    w, noise = rows.weight, Noise(rows.weight, rows.group)
     limits = [None if is_category else MISSING_POINTS for is_category in categorical]
     distributions = tuple(distribution_of(x, w, limit) for x, limit in zip(rows.X.T, limits, strict=True))
     bases = tuple("equality" if is_category else base for is_category in categorical)
-    return Problem(rows.X, rows.Y, weight, bases, distributions, threads=options.resources.threads, total=total)
+    threads = options.resources.threads
+    return Problem(rows.X, rows.Y, noise, splits, bases, distributions, threads=threads, total=total)
 
 
 def _column_notes(seen: Survey) -> list[str]:

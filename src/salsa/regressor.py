@@ -136,8 +136,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose order and alpha by cross-validation and fit on all rows of X (n, D) and y (n,) or (n, q).
+
+        sample_weight are precisions: a weight of 2 is half the noise variance, 0 removes a row, and only ratios matter
+        (with a given alpha they act as in scikit-learn's KernelRidge). groups are labels (n,), such as the person that
+        a row was measured on: groups are held out whole, and share a level in the noise. Predictions and intervals are
+        for new groups.
 
         A NumPy memmap is read in blocks, as ``fit_blocks`` does.
         """
@@ -145,15 +150,17 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         with unchanged_by_failure(self):
             options = parse_options(self.get_params(deep=False))
             if isinstance(X, np.memmap) and X.ndim == 2:
-                fitted = fit_source(options, slices_of(X, y, sample_weight), progress)
+                fitted = fit_source(options, slices_of(X, y, sample_weight, groups), progress)
             else:
-                fitted = fit_table(options, X, y, sample_weight, progress)
+                fitted = fit_table(options, X, y, sample_weight, groups, progress)
             assign(self, fitted)
             progress.end()
         return self
 
     @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
-    def fit_blocks(self, blocks: Any, *, target: Any = None, sample_weight: str | None = None) -> Self:
+    def fit_blocks(
+        self, blocks: Any, *, target: Any = None, sample_weight: str | None = None, groups: str | None = None
+    ) -> Self:
         """Fit a table that need not fit into memory: it is read in blocks of rows, several times.
 
         Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is the
@@ -163,17 +170,17 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         ----------
         blocks : path, pyarrow dataset, iterable or function
             The path of a Parquet file or of a folder of such files; or an iterable (or a function that returns one) of
-            data frames, or of tuples (X, y) or (X, y, weights). An iterable that can be read only once is kept in a
-            temporary file.
+            data frames, or of tuples (X, y), (X, y, weights) or (X, y, weights, groups). An iterable that can be read
+            only once is kept in a temporary file.
         target : str or list of str, default=None
             The name of this column in data frames; a list of names for several outputs.
-        sample_weight : str, default=None
-            The name of this column in data frames.
+        sample_weight, groups : str, default=None
+            The names of these columns in data frames.
         """
         progress = Progress(self, None, None)
         with unchanged_by_failure(self):
             options = parse_options(self.get_params(deep=False))
-            with reread(blocks, target, sample_weight) as source:
+            with reread(blocks, target, sample_weight, groups) as source:
                 fitted = fit_source(options, source, progress)
             assign(self, fitted)
             progress.end()
@@ -270,7 +277,7 @@ def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[
     uncertainty, threads = model._uncertainty(), parse_threads(model.n_jobs)
     values = model.expansion_.predict(X, n_threads=threads)
     parts = [
-        uncertainty.interval(values[rows], k, prior, coverage, n_threads=threads)
+        uncertainty.interval(X[rows], values[rows], k, prior, coverage, n_threads=threads)
         for rows, k, prior in model._blocks(X, uncertainty)
     ]
     intervals = np.concatenate(parts)

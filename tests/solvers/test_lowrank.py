@@ -17,7 +17,7 @@ from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.pcg import solve_pcg
 from salsa.solvers.ridge import solve_once
-from salsa.solvers.sums import HeldOutSums, RidgePath, Sums
+from salsa._utils.sums import HeldOutSums, RidgePath, Sums
 
 
 def problem(n=60, q=2, seed=0):

@@ -17,7 +17,7 @@ from salsa.solvers import random_features as module
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.random_features import draw_features, draw_subsets, inclusion, interpolation, log_prefix_polynomials
 from salsa.solvers.ridge import solve_once
-from salsa.solvers.sums import RidgePath, Sums
+from salsa._utils.sums import RidgePath, Sums
 
 MIXED = ("gaussian", "laplace", "equality", "matern32", "matern52", "equality")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 
 
 def weights_or_ones(weight: Floats | None, n: int) -> Floats:
@@ -26,8 +26,9 @@ def target_variance(Y: Floats, w: Floats) -> Floats:
     return np.where(Y.max(axis=0) > Y.min(axis=0), variance, 1.0)
 
 
-def mean_and_standard_error(losses: Floats, w: Floats) -> tuple[float, float]:
-    """Return the weighted mean of the losses (n,) of rows, and its standard error."""
+def mean_and_standard_error(losses: Floats, w: Floats, unit: Places | None = None) -> tuple[float, float]:
+    """Return the weighted mean of the losses (n,) of rows, and its standard error; rows of a unit (n,) may depend."""
     total = w.sum()
     mean = float(w @ losses / total)
-    return mean, float(np.sqrt(w @ (losses - mean) ** 2) / total)
+    away = w * (losses - mean)
+    return mean, float(np.sqrt(np.sum((away if unit is None else np.bincount(unit, away)) ** 2)) / total)

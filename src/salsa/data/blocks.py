@@ -18,8 +18,9 @@ from sklearn.utils.validation import _get_feature_names
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, learn_table, merged_columns
+from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations
-from salsa.data.targets import TargetValues, checked_rows, checked_weights, target_values
+from salsa.data.targets import Groups, TargetValues, checked_groups, checked_rows, checked_weights, target_values
 from salsa.data.text_columns import Counts, count_values
 
 BATCH_VALUES = 2**20  # values that are read from a file at a time
@@ -33,6 +34,7 @@ class RawBlock(NamedTuple):
     X: Any
     y: Any
     weight: Any = None
+    groups: Any = None
 
 
 class Survey(NamedTuple):
@@ -48,6 +50,8 @@ class Survey(NamedTuple):
     weight: float
     counts: Counts
     targets: TargetValues
+    groups: Groups | None
+    prints: Prints
 
     def __add__(self, other: Survey) -> Survey:  # type: ignore[override]
         """Return the survey of the rows of both."""
@@ -61,6 +65,8 @@ class Survey(NamedTuple):
             weight=self.weight + other.weight,
             counts=self.counts + other.counts,
             targets=self.targets + other.targets,
+            groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
+            prints=self.prints + other.prints,
         )
 
 
@@ -84,8 +90,8 @@ class Table(NamedTuple):
     rows: Observations
 
 
-def read_table(block: RawBlock, categorical_features: Any) -> Table:
-    """Learn what the columns of a table hold, and check its targets and weights."""
+def read_table(block: RawBlock, categorical_features: Any, *, keep_prints: bool = False) -> Table:
+    """Learn what the columns of a table hold, and check its targets, weights and groups."""
     columns, X, is_text = learn_table(block.X, categorical_features)
     names = _get_feature_names(block.X)
     X, y = checked_rows(X, block.y)
@@ -93,21 +99,25 @@ def read_table(block: RawBlock, categorical_features: Any) -> Table:
     used, Y = weight > 0, y.reshape(len(y), -1)
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
-    rows, total = int(used.sum()), float(weight.sum())
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets)
-    return Table(seen, Observations(X, Y, weight))
+    rows, total, groups = int(used.sum()), float(weight.sum()), checked_groups(block.groups, len(X))
+    code = None if groups is None else groups.code
+    table = Observations(X, Y, weight, code)
+    groups = None if groups is None else groups._replace(code=groups.code[used])
+    prints = prints_of(table.some(used)) if keep_prints else Prints.none()
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets, groups, prints)
+    return Table(seen, table)
 
 
 def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
     """Return the survey of a block; None if the block has no rows."""
-    return read_table(block, categorical_features).survey if len(block.X) else None
+    return read_table(block, categorical_features, keep_prints=True).survey if len(block.X) else None
 
 
 def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
     """Yield the rows of positive weight as numbers; raise ValueError if the first pass found another number of rows."""
     rows = 0
     for block in (block for block in source() if len(block.X)):
-        part = part_of(block, seen.columns)
+        part = part_of(block, seen.columns, seen.groups)
         rows += len(part.X)
         yield part
     if rows != seen.rows:
@@ -115,19 +125,23 @@ def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
         raise ValueError(f"the blocks held {seen.rows} rows when first read and {rows} when read again: {advice}")
 
 
-def part_of(block: RawBlock, columns: Columns) -> Observations:
+def part_of(block: RawBlock, columns: Columns, groups: Groups | None = None) -> Observations:
     """Return the rows of positive weight as numbers."""
     X, y = checked_rows(columns.encode(block.X), block.y)
     weight = checked_weights(block.weight, X)
-    return Observations(X, y.reshape(len(y), -1), weight).some(weight > 0)
+    code = None if groups is None else groups.encode(block.groups, len(X))
+    return Observations(X, y.reshape(len(y), -1), weight, code).some(weight > 0)
 
 
-def slices_of(X: Any, y: Any, weight: Any) -> Source:
+def slices_of(X: Any, y: Any, weight: Any, groups: Any) -> Source:
     """Return a source of slices of these arrays; X may be a memmap on disk."""
-    check_consistent_length(X, y, weight)
-    step = _batch_rows(X.shape[1])
+    check_consistent_length(X, y, weight, groups)
+    step, others = _batch_rows(X.shape[1]), (y, weight, None if groups is None else np.asarray(groups))
     slices = [slice(start, start + step) for start in range(0, len(X), step)]
-    return lambda: (RawBlock(np.asarray(X[rows]), y[rows], None if weight is None else weight[rows]) for rows in slices)
+    return lambda: (
+        RawBlock(np.asarray(X[rows]), *(None if values is None else values[rows] for values in others))
+        for rows in slices
+    )
 
 
 def _batch_rows(columns: int) -> int:
@@ -135,30 +149,34 @@ def _batch_rows(columns: int) -> int:
 
 
 @contextmanager
-def reread(blocks: Any, target: Any, sample_weight: str | None) -> Iterator[Source]:
+def reread(blocks: Any, target: Any, sample_weight: str | None, groups: str | None) -> Iterator[Source]:
     """Yield a source of blocks that can be read several times; an iterator is first copied to a temporary file."""
     if isinstance(blocks, (str, os.PathLike)) or hasattr(blocks, "scanner"):
         blocks = partial(_parquet_frames, blocks)
     if callable(blocks):
-        yield lambda: map(partial(_raw, target, sample_weight), blocks())
+        yield lambda: map(partial(_raw, target, sample_weight, groups), blocks())
     elif hasattr(blocks, "__next__"):
         with tempfile.TemporaryFile() as file:
             for block in blocks:
-                pickle.dump(_raw(target, sample_weight, block), file, protocol=pickle.HIGHEST_PROTOCOL)
+                pickle.dump(_raw(target, sample_weight, groups, block), file, protocol=pickle.HIGHEST_PROTOCOL)
             yield partial(_unpickled, file)
     elif hasattr(blocks, "__iter__"):
-        yield lambda: map(partial(_raw, target, sample_weight), blocks)
+        yield lambda: map(partial(_raw, target, sample_weight, groups), blocks)
     else:
         raise TypeError(f"blocks is a {type(blocks).__name__}: {_ADVICE}")
 
 
-_ADVICE = "give the path of a Parquet file, or an iterable of data frames or of tuples (X, y) or (X, y, weights)"
+_ADVICE = (
+    "give the path of a Parquet file, or an iterable of data frames or of tuples (X, y), (X, y, weights) or"
+    " (X, y, weights, groups)"
+)
 
 
-def _raw(target: Any, sample_weight: str | None, block: Any) -> RawBlock:
+def _raw(target: Any, sample_weight: str | None, groups: str | None, block: Any) -> RawBlock:
     if isinstance(block, tuple):
-        if len(block) not in (2, 3) or target is not None or sample_weight is not None:
-            raise ValueError(f"a block is a tuple of {len(block)}: {_ADVICE}; target and sample_weight name columns")
+        if len(block) not in (2, 3, 4) or (target, sample_weight, groups) != (None, None, None):
+            names = "target, sample_weight and groups name columns"
+            raise ValueError(f"a block is a tuple of {len(block)}: {_ADVICE}; {names}")
         return RawBlock(*block)
     frame = nw.from_native(block, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):
@@ -166,12 +184,12 @@ def _raw(target: Any, sample_weight: str | None, block: Any) -> RawBlock:
     if target is None:
         raise ValueError("blocks are data frames: target must name the column to predict")
     names = [target] if isinstance(target, str) else list(target)
-    special = names if sample_weight is None else [*names, sample_weight]
+    special = [*names, *filter(None, (sample_weight, groups))]
     if absent := [name for name in special if name not in frame.columns]:
         raise ValueError(f"a block has no column {absent[0]!r}; its columns are {', '.join(frame.columns[:8])}")
     y = frame[target].to_numpy() if isinstance(target, str) else frame.select(names).to_numpy()
-    weight = None if sample_weight is None else frame[sample_weight].to_numpy()
-    return RawBlock(frame.drop(special).to_native(), y, weight)
+    weight, labels = (None if name is None else frame[name].to_numpy() for name in (sample_weight, groups))
+    return RawBlock(frame.drop(special).to_native(), y, weight, labels)
 
 
 def _unpickled(file: IO[bytes]) -> Iterator[RawBlock]:
@@ -204,6 +222,8 @@ def _check_alike(one: Survey, other: Survey) -> None:
     """Raise ValueError unless two blocks have the same columns and outputs."""
     if one.columns.names != other.columns.names:
         raise ValueError(f"blocks differ in their columns: {_some(one)} and {_some(other)}")
+    if (one.groups is None) != (other.groups is None):
+        raise ValueError("some blocks have groups and others do not: give groups with every block, or with none")
     if (one.outputs, one.flat) != (other.outputs, other.flat):
         raise ValueError(f"blocks differ in their number of outputs: {one.outputs} and {other.outputs}")
 

@@ -19,7 +19,8 @@ from salsa._utils.arrays import Places
 from salsa._utils.blas import one_blas_thread
 from salsa.data.blocks import RawBlock, part_of
 from salsa.data.columns import Columns
-from salsa.data.rows import Block, FoldOf, Observations, batches
+from salsa.data.rows import Block, FoldOf, Observations, batches, joined
+from salsa.data.targets import Groups
 
 T = TypeVar("T")
 SPLIT_EVERY = 4  # partial sums that one task adds up
@@ -34,6 +35,7 @@ class ClusterRows:
     blocks: list[Any]  # delayed ``RawBlock``s that have rows of positive weight
     counts: list[int]  # rows of positive weight in each block
     columns: Columns
+    groups: Groups | None = None
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -47,13 +49,12 @@ class ClusterRows:
         ends = np.searchsorted(places, [*self.starts, len(self)])
         wanted = [places[low:high] - start for low, high, start in zip(ends, ends[1:], self.starts, strict=False)]
         tasks = [
-            delayed(_taken)(block, self.columns, inside)
+            delayed(_taken)(block, self.columns, self.groups, inside)
             for block, inside in zip(self.blocks, wanted, strict=True)
             if len(inside)
         ]
         taken = self.client.gather(self.client.compute(tasks))
-        X, Y, weight = (np.concatenate(parts) for parts in zip(*taken, strict=True))
-        return Observations(X, Y, weight)
+        return Observations(*map(joined, zip(*taken, strict=True)))
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
         what = _Sum(function, add, fold, size, every)
@@ -65,7 +66,7 @@ class ClusterRows:
     def _total(self, what: _Sum[T]) -> T:
         shared = self.client.scatter(what, broadcast=True, hash=False)
         parts = [
-            delayed(_partition_sum)(shared, block, self.columns, start, pure=False)
+            delayed(_partition_sum)(shared, block, self.columns, self.groups, start, pure=False)
             for block, start in zip(self.blocks, self.starts, strict=True)
         ]
         while len(parts) > 1:
@@ -75,11 +76,13 @@ class ClusterRows:
         return result
 
 
-def delayed_blocks(X: Any, y: Any, weight: Any) -> list[Any]:
-    """Return a delayed ``RawBlock`` for every partition of X, with the same rows of y and weight."""
-    given = (("y", y), ("sample_weight", weight))
-    collections = [X, *(_like(X, name, other) for name, other in given if other is not None)]
-    return [delayed(RawBlock)(*parts) for parts in zip(*map(partitions, collections), strict=True)]
+def delayed_blocks(X: Any, y: Any, weight: Any, groups: Any) -> list[Any]:
+    """Return a delayed ``RawBlock`` for every partition of X, with the same rows of y, weight and groups."""
+    given = {"y": y, "weight": weight, "groups": groups}
+    names = ["X", *(name for name, other in given.items() if other is not None)]
+    collections = [X, *(_like(X, "sample_weight" if name == "weight" else name, given[name]) for name in names[1:])]
+    parts = zip(*map(partitions, collections), strict=True)
+    return [delayed(RawBlock)(**{"y": None, **dict(zip(names, part, strict=True))}) for part in parts]
 
 
 def _like(X: Any, name: str, other: Any) -> Any:
@@ -127,10 +130,10 @@ class _Sum(Generic[T]):
     every: int
 
 
-def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, start: int) -> T | None:
+def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, groups: Groups | None, start: int) -> T | None:
     """Return the sum over one partition; None if no row of it counts."""
     with one_blas_thread():  # a worker has threads of its own
-        blocks = batches([part_of(block, columns)], what.fold, what.size, what.every, start)
+        blocks = batches([part_of(block, columns, groups)], what.fold, what.size, what.every, start)
         return _added(what.add, map(what.function, blocks))
 
 
@@ -139,5 +142,5 @@ def _added(add: Callable[[T, T], T], parts: Iterable[T | None]) -> T | None:
     return reduce(add, some) if some else None
 
 
-def _taken(block: RawBlock, columns: Columns, places: Places) -> Observations:
-    return part_of(block, columns).some(places)
+def _taken(block: RawBlock, columns: Columns, groups: Groups | None, places: Places) -> Observations:
+    return part_of(block, columns, groups).some(places)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,36 +19,29 @@ S = TypeVar("S")
 T = TypeVar("T")
 FoldOf = Callable[[int, int], Places]  # (start, stop) -> the folds that rows start..stop-1 are held out in
 SLICE = 2**16  # rows in a slice of an array, and about the rows whose folds are drawn from one seed
-MANY_TIMES, MANY_ROWS = 5, 5000  # whole weights become repeated rows up to 5 times the rows and 5000 rows
 
 
 class Observations(NamedTuple):
-    """Rows with positive weights: features (m, D), NaN where missing, targets (m, q) and weights (m,)."""
+    """Rows with positive weights: features (m, D), NaN where missing, targets (m, q), weights (m,) and groups (m,)."""
 
     X: Floats
     Y: Floats
     weight: Floats
+    group: Places | None = None  # numbers of the groups, None without groups
 
     def some(self, index: slice | Places | NDArray[np.bool_]) -> Observations:
-        return Observations(self.X[index], self.Y[index], self.weight[index])
+        group = None if self.group is None else self.group[index]
+        return Observations(self.X[index], self.Y[index], self.weight[index], group)
 
     @property
     def given_weight(self) -> Floats | None:
         """The weights (m,), or None if all are one."""
         return None if (self.weight == 1).all() else self.weight
 
-    def sorted(self) -> Observations:
-        """Return the rows in ascending order, with whole weights as repeated rows unless there would be too many.
-
-        A fit to these rows depends neither on the order of rows nor on whether a row is repeated or weighted.
-        """
-        X, Y, weight = self.X, self.Y, self.given_weight
-        if weight is not None and (weight % 1 == 0).all() and weight.sum() <= min(MANY_TIMES * len(X), MANY_ROWS):
-            rows = np.repeat(np.arange(len(X)), weight.astype(np.intp))
-            X, Y, weight = X[rows], Y[rows], None
-        keys = [np.where(np.isnan(X), np.inf, X), Y, np.empty((len(X), 0)) if weight is None else weight[:, None]]
-        order = np.lexsort(np.column_stack(keys).T[::-1])
-        return Observations(X[order], Y[order], np.ones(len(X)) if weight is None else weight[order])
+    def ascending(self) -> Places:
+        """Return the places of the rows in ascending order: a fit to them does not depend on their order in a table."""
+        keys = np.column_stack([np.where(np.isnan(self.X), np.inf, self.X), self.Y, self.weight])
+        return np.lexsort(keys.T[::-1])
 
 
 class Block(NamedTuple):
@@ -57,15 +50,16 @@ class Block(NamedTuple):
     X: Floats
     Y: Floats
     weight: Floats
+    group: Places | None
     fold: Places
 
     def some(self, index: slice) -> Block:
-        return Block(self.X[index], self.Y[index], self.weight[index], self.fold[index])
+        group = None if self.group is None else self.group[index]
+        return Block(self.X[index], self.Y[index], self.weight[index], group, self.fold[index])
 
     def then(self, other: Block) -> Block:
         """Return the rows of both blocks."""
-        X, Y, weight, fold = (np.concatenate(parts) for parts in zip(self, other, strict=True))
-        return Block(X, Y, weight, fold)
+        return Block(*(joined(parts) for parts in zip(self, other, strict=True)))
 
 
 class Rows(Protocol):
@@ -97,12 +91,39 @@ class StreamedRows:
             low, high = np.searchsorted(places, (start, start + len(part.X)))
             taken.append(part.some(places[low:high] - start))
             start += len(part.X)
-        return Observations(*map(np.concatenate, zip(*taken, strict=True)))
+        return Observations(*map(joined, zip(*taken, strict=True)))
 
     def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
         blocks = batches(self.parts(), fold, size, every)
         with closing(mapped(function, blocks, self.threads)) as results:  # ends the threads, also on failure
             return reduce(add, results)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Rows with their weights divided by the mean weight."""
+
+    rows: Rows
+    mean: float
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, places: Places) -> Observations:
+        taken = self.rows.take(places)
+        return taken._replace(weight=taken.weight / self.mean)
+
+    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
+        return self.rows.total(partial(_of_scaled, function, self.mean), add, fold, size, every)
+
+
+def _of_scaled(function: Callable[[Block], T], mean: float, block: Block) -> T:
+    return function(block._replace(weight=block.weight / mean))
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Return the arrays one after the other; None if they are None."""
+    return None if parts[0] is None else np.concatenate(parts)
 
 
 def array_rows(table: Observations, threads: int) -> StreamedRows:

@@ -1,22 +1,26 @@
-"""The splits of a fit: how rows are held out and drawn, by everything that chooses and everything that judges."""
+"""The splits of a fit: which rows are held out and drawn, by everything that chooses and everything that judges.
+
+Splits are made once per fit. A sample of the rows keeps the splits of the table (``Splits.at``): no other place draws
+folds or rows. A unit is what is held out as a whole: a row, a group, or a cell of aggregated counts.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, check_cv
+from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 
 from salsa._utils.arrays import Floats, Places
 from salsa.data.rows import SLICE, FoldOf
 
 DEFAULT_FOLDS = 5
-INNER_FOLDS = 5  # folds of searches on a sample of the rows
 
 
 class Fold(NamedTuple):
@@ -25,74 +29,78 @@ class Fold(NamedTuple):
     held_out: Places
     test: Places  # positions within held_out
 
+    @property
+    def tested(self) -> Places:
+        """The scored rows."""
+        return self.held_out[self.test]
+
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """All random splits and samples of one fit, from one random state: the order of the calls matters.
+    """All splits and samples of one fit; samples and halves are drawn from one random state, in the order of calls."""
 
-    cv is a number of shuffled folds, or anything that scikit-learn's ``check_cv`` takes. Given splits refer to the
-    rows X, Y as they were given, of which only those in use (positive weight) are numbered.
-    """
-
-    cv: Any
+    n: int
+    folds: tuple[Fold, ...]
     random_state: RandomState
-    used: NDArray[np.bool_]
-    X: Floats | None = None
-    Y: Floats | None = None
+    unit: Places | None = None  # (n,) equal for rows that are held out together; None: every row by itself
+    given: bool = False  # the user gave splits: they judge in the place of leaving one unit out
 
-    def folds(self) -> list[Fold]:
-        """Return the folds of the cross-validation over the rows in use.
+    @property
+    def ordered(self) -> bool:
+        """Whether all training rows of every split precede its test rows: later rows judge."""
+        return self.given and all(_precede(fold, self.n) for fold in self.folds)
 
-        A split need not use all rows: a row that is neither trained on nor tested is held out and not scored.
-        """
-        n = int(self.used.sum())
-        if _is_number(self.cv):
-            return shuffled_folds(n, int(self.cv), self.random_state)
-        X = np.empty((len(self.used), 1)) if self.X is None else self.X
-        number = np.cumsum(self.used) - 1  # index of each row among the rows in use
-        splits = check_cv(self.cv).split(X, self.Y)
-        pairs = [(_rows(train, self.used), _rows(test, self.used)) for train, test in splits]
-        folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
-        if not folds:
-            raise ValueError("cv: no split tests a row of positive weight")
-        return folds
+    @property
+    def judges(self) -> tuple[Fold, ...] | None:
+        """The folds that judge a kernel: the given ones, or one per unit; None: one per row."""
+        if self.given:
+            return self.folds
+        if self.unit is None:
+            return None
+        return tuple(Fold(rows, np.arange(len(rows))) for rows in members(self.unit))
 
-    def fold_of(self) -> tuple[FoldOf, int]:
-        """Return which fold each row in use is held out in, for any range of rows, and the number of folds."""
-        n = int(self.used.sum())
-        if _is_number(self.cv):
-            count = min(int(self.cv), n)
-            return ShuffledFolds(count, int(self.random_state.randint(2**31))), count
-        number = fold_numbers(self.folds(), n)
-        return lambda start, stop: number[start:stop], int(number.max()) + 1
-
-    def places(self, limit: int) -> Places:
-        """Draw at most `limit` of the rows in use, in ascending order; all rows are equally likely."""
-        n = int(self.used.sum())
-        drawn = sample_without_replacement(n, min(n, limit), random_state=self.random_state)
-        return np.sort(drawn).astype(np.intp)
+    def at(self, places: Places | NDArray[np.bool_]) -> Splits:
+        """Return the splits of some of the rows; folds without a test row or a training row are left out."""
+        rows = np.arange(self.n)[places]
+        folds = [_restricted(fold, rows, self.n) for fold in self.folds]
+        folds = [fold for fold in folds if len(fold.test) and len(fold.held_out) < len(rows)]
+        unit = None if self.unit is None else np.unique(self.unit[rows], return_inverse=True)[1]
+        return replace(self, n=len(rows), folds=tuple(folds), unit=unit)
 
     def sample(self, Y: Floats, limit: int) -> Places:
         """Draw at most `limit` rows, evenly spaced in the order of the target; all rows are equally likely."""
         n = len(Y)
         if n <= limit:
             return np.arange(n)
-        order = self._by_target(Y)
+        order = self._by_target(Y[:, 0])
         places = (np.arange(limit) + self.random_state.uniform()) * n / limit
         return np.sort(order[places.astype(np.intp)])
 
     def halves(self, Y: Floats) -> Places:
-        """Assign every row to half 0 or 1 (n,) at random; pairs of neighbours in the order of the target are split."""
-        order = self._by_target(Y)
+        """Assign every row to half 0 or 1 (n,); units are never cut.
+
+        Ordered rows: the earlier and the later half. Given folds that hold every row out once: every other fold.
+        Otherwise units are drawn at random, neighbours in the order of the target into different halves.
+        """
+        if self.ordered:
+            return (np.arange(self.n) >= self.n // 2).astype(np.intp)
+        if self.given and (number := _partition(self.folds, self.n)) is not None:
+            return number % 2
+        target = Y[:, 0] if self.unit is None else np.bincount(self.unit, Y[:, 0]) / np.bincount(self.unit)
+        order = self._by_target(target)
         half = np.empty(len(order), dtype=np.intp)
         first = self.random_state.randint(2, size=(len(order) + 1) // 2)
         half[order] = np.column_stack([first, 1 - first]).ravel()[: len(order)]
-        return half
+        return half if self.unit is None else half[self.unit]
 
-    def _by_target(self, Y: Floats) -> Places:
-        """Return the rows in the order of the first output, ties in random order."""
-        shuffle = self.random_state.permutation(len(Y))
-        return shuffle[np.argsort(Y[shuffle, 0], kind="stable")]
+    def partition(self) -> Places | None:
+        """Return the fold that holds every row out (n,); None unless every row is held out and tested exactly once."""
+        return _partition(self.folds, self.n)
+
+    def _by_target(self, target: Floats) -> Places:
+        """Return the places in the order of the target, ties in random order."""
+        shuffle = self.random_state.permutation(len(target))
+        return shuffle[np.argsort(target[shuffle], kind="stable")]
 
 
 @dataclass(frozen=True)
@@ -115,38 +123,178 @@ class ShuffledFolds:
         return np.argsort(random, axis=1).ravel()
 
 
+@dataclass(frozen=True, eq=False)
+class StoredFolds:
+    """The fold of every row, from an array (n,)."""
+
+    number: Places
+
+    def __call__(self, start: int, stop: int) -> Places:
+        return self.number[start:stop]
+
+
+class TableSplits(NamedTuple):
+    """The splits of a table of many rows: the fold of every row, and how folds follow from each other."""
+
+    n: int
+    fold: FoldOf
+    n_folds: int
+    random_state: RandomState
+    unit: Places | None = None
+    given: bool = False
+    forward: bool = False  # the fold of a row is judged by the fit to all rows of earlier folds
+
+    def places(self, limit: int) -> Places:
+        """Draw at most `limit` rows, in ascending order; all rows are equally likely."""
+        drawn = sample_without_replacement(self.n, min(self.n, limit), random_state=self.random_state)
+        return np.sort(drawn).astype(np.intp)
+
+    def at(self, places: Places) -> Splits:
+        """Return the splits of a sample of the rows."""
+        number = _at(self.fold, places)
+        if self.forward:
+            tested = range(1, self.n_folds)
+            pairs = [(np.flatnonzero(number >= k), number[number >= k] == k) for k in tested]
+            folds = [Fold(rows, np.flatnonzero(test)) for rows, test in pairs]
+        else:
+            rows_of = [np.flatnonzero(number == k) for k in range(self.n_folds)]
+            folds = [Fold(rows, np.arange(len(rows))) for rows in rows_of]
+        folds = [fold for fold in folds if len(fold.test) and len(fold.held_out) < len(places)]
+        unit = None if self.unit is None else np.unique(self.unit[places], return_inverse=True)[1]
+        return Splits(len(places), tuple(folds), self.random_state, unit, self.given)
+
+
+class Given(NamedTuple):
+    """The rows as the user gave them, for splitters: rows in use, features, targets and groups."""
+
+    used: NDArray[np.bool_]
+    X: Floats | None = None
+    Y: Floats | None = None
+    groups: Any = None
+
+
+def make_splits(cv: Any, given: Given, unit: Places | None, random_state: RandomState) -> Splits:
+    """Return the splits of a table: shuffled folds of units if cv is a number, or the given splits."""
+    n = int(given.used.sum())
+    if not is_number(cv):
+        return Splits(n, tuple(_given_folds(cv, given, unit)), random_state, unit, given=True)
+    return Splits(n, tuple(shuffled_folds(n, int(cv), random_state, unit)), random_state, unit)
+
+
+def make_table_splits(cv: Any, given: Given, unit: Places | None, random_state: RandomState) -> TableSplits:
+    """Return the splits of a table of many rows; ValueError unless each is tested once, or later rows are."""
+    n = int(given.used.sum())
+    if is_number(cv):
+        count = min(int(cv), n if unit is None else int(unit.max()) + 1)
+        seed = int(random_state.randint(2**31))
+        if unit is None:
+            return TableSplits(n, ShuffledFolds(count, seed), count, random_state)
+        number = balanced_folds(unit, count, np.random.RandomState(seed))
+        return TableSplits(n, StoredFolds(number), count, random_state, unit)
+    splits = make_splits(cv, given, unit, random_state)
+    number, forward = fold_numbers(splits)
+    return TableSplits(n, StoredFolds(number), int(number.max()) + 1, random_state, unit, True, forward)
+
+
 def parse_cv(cv: Any) -> Any:
     """Return the user's cv, 5 for None; ValueError for fewer than two folds."""
-    if isinstance(cv, bool) or (_is_number(cv) and cv < 2):
+    if isinstance(cv, bool) or (is_number(cv) and cv < 2):
         raise ValueError(f"cv={cv!r}: at least 2 folds are needed; give a number, a splitter or an iterable of splits")
     return DEFAULT_FOLDS if cv is None else cv
 
 
-def shuffled_folds(n: int, count: int, random_state: int | RandomState | None) -> list[Fold]:
-    """Return shuffled folds of n rows, at most one per row."""
-    splits = KFold(min(count, n), shuffle=True, random_state=random_state).split(np.empty(n))
-    return [Fold(test, np.arange(len(test))) for _, test in splits]
+def shuffled_folds(
+    n: int, count: int, random_state: int | RandomState | None, unit: Places | None = None
+) -> list[Fold]:
+    """Return shuffled folds of n rows, at most one per row; units are never cut, and folds are of about equal size."""
+    if unit is None:
+        if n < 2:
+            return []
+        tests = [test for _, test in KFold(min(count, n), shuffle=True, random_state=random_state).split(np.empty(n))]
+    else:
+        units = int(unit.max()) + 1
+        number = balanced_folds(unit, min(count, units), random_state)
+        tests = [np.flatnonzero(number == k) for k in range(min(count, units))] if units > 1 else []
+    return [Fold(test, np.arange(len(test))) for test in tests]
 
 
-def inner_folds(n: int) -> list[Fold]:
-    """Return the folds of a search on n sampled rows; they do not depend on the seed of the fit."""
-    return shuffled_folds(n, INNER_FOLDS, 0)
+def balanced_folds(unit: Places, count: int, random_state: Any) -> Places:
+    """Return the fold (n,) of every row: units in random order, the largest first, each into the smallest fold."""
+    size = np.bincount(unit)
+    shuffle = check_random_state(random_state).permutation(len(size))
+    fold_of_unit, filled = np.empty(len(size), dtype=np.intp), np.zeros(count)
+    if size.max() == 1:
+        fold_of_unit[shuffle] = np.arange(len(size)) % count
+        return fold_of_unit[unit]
+    for u in shuffle[np.argsort(-size[shuffle], kind="stable")]:
+        fold = int(np.argmin(filled))
+        fold_of_unit[u] = fold
+        filled[fold] += size[u]
+    return fold_of_unit[unit]
 
 
-def fold_numbers(folds: Sequence[Fold], n: int) -> Places:
-    """Return the fold that each of n rows is held out in (n,); ValueError unless each is tested exactly once."""
-    number, times = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
-    for place, fold in enumerate(folds):
-        number[fold.held_out] = place
-        times[fold.held_out[fold.test]] += 1
-    if (times != 1).any() or sum(len(fold.held_out) for fold in folds) != n:
-        advice = "give a number of folds, or splits such as those of GroupKFold; or solver='exact', which takes any"
-        raise ValueError(f"cv: the low-rank solver needs splits that test every row exactly once: {advice}")
-    return number
+def fold_numbers(splits: Splits) -> tuple[Places, bool]:
+    """Return the fold of every row (n,), and whether a fold is judged by the fit to all rows of earlier folds.
+
+    ValueError unless every row is tested exactly once, or every split trains on all rows before its test rows.
+    """
+    if (number := splits.partition()) is not None:
+        return number, False
+    number = np.zeros(splits.n, dtype=np.intp)
+    for place, fold in enumerate(splits.folds, start=1):
+        number[fold.tested] = place
+    expanding = splits.ordered and all(
+        np.array_equal(np.setdiff1d(np.arange(splits.n), fold.held_out), np.flatnonzero(number < place))
+        for place, fold in enumerate(splits.folds, start=1)
+    )
+    if not expanding:
+        advice = "give a number of folds, or splits such as those of GroupKFold or TimeSeriesSplit"
+        rule = "splits that test every row exactly once, or that train on all rows before the tested ones"
+        raise ValueError(f"cv: the low-rank solver needs {rule}: {advice}; or solver='exact', which takes any")
+    return number, True
 
 
-def _is_number(cv: Any) -> bool:
+def members(unit: Places) -> list[Places]:
+    """Return the rows of every unit."""
+    order = np.argsort(unit, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(unit))[:-1])
+
+
+def is_number(cv: Any) -> bool:
     return isinstance(cv, (int, np.integer))
+
+
+def _given_folds(cv: Any, given: Given, unit: Places | None) -> Iterable[Fold]:
+    """Return the given splits over the rows in use.
+
+    A split need not use all rows: a row that is neither trained on nor tested is held out and not scored. Copies of
+    tested rows are not trained on.
+    """
+    n = int(given.used.sum())
+    X = np.empty((len(given.used), 1)) if given.X is None else given.X
+    number = np.cumsum(given.used) - 1  # index of each row among the rows in use
+    splits = check_cv(cv).split(X, given.Y, given.groups)
+    pairs = [(_rows(train, given.used), _rows(test, given.used)) for train, test in splits]
+    folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
+    if not folds:
+        raise ValueError("cv: no split tests a row of positive weight")
+    if unit is None:
+        return folds
+    return [_whole(fold, place, unit, given.groups is not None) for place, fold in enumerate(folds)]
+
+
+def _whole(fold: Fold, place: int, unit: Places, grouped: bool) -> Fold:
+    """Return the fold without training rows of units that are held out; ValueError if it tests and trains a group."""
+    trained = np.ones(len(unit), dtype=bool)
+    trained[fold.held_out] = False
+    both = np.intersect1d(unit[fold.tested], unit[trained])
+    if grouped and len(both):
+        advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
+        raise ValueError(f"cv: split {place} has rows of {len(both)} groups both in training and in test: {advice}")
+    held_out = np.flatnonzero(np.isin(unit, unit[fold.held_out]) | ~trained)
+    if len(held_out) == len(unit):
+        raise ValueError(f"cv: split {place} trains on nothing but copies of rows that it holds out")
+    return Fold(held_out, np.searchsorted(held_out, fold.tested))
 
 
 def _rows(indices: Any, used: NDArray[np.bool_]) -> Places:
@@ -163,3 +311,36 @@ def _fold(train: Places, test: Places, n: int) -> Fold:
         raise ValueError("cv: a split tests rows that it trains on")
     held_out = np.setdiff1d(np.arange(n), train)
     return Fold(held_out, np.searchsorted(held_out, test))
+
+
+def _precede(fold: Fold, n: int) -> bool:
+    """Return whether all training rows of a split precede its test rows."""
+    trained = np.ones(n, dtype=bool)
+    trained[fold.held_out] = False
+    return bool(np.flatnonzero(trained).max(initial=-1) < fold.tested.min(initial=n))
+
+
+def _restricted(fold: Fold, rows: Places, n: int) -> Fold:
+    held, tested = np.zeros((2, n), dtype=bool)
+    held[fold.held_out], tested[fold.tested] = True, True
+    held_out = np.flatnonzero(held[rows])
+    return Fold(held_out, np.flatnonzero(tested[rows][held_out]))
+
+
+def _partition(folds: Sequence[Fold], n: int) -> Places | None:
+    number, times = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
+    for place, fold in enumerate(folds):
+        number[fold.held_out] = place
+        times[fold.tested] += 1
+    whole = (times == 1).all() and sum(len(fold.held_out) for fold in folds) == n
+    return number if whole else None
+
+
+def _at(fold: FoldOf, places: Places) -> Places:
+    """Return the folds of these rows, which ascend, without asking for those of all rows at once."""
+    found = np.empty(len(places), dtype=np.intp)
+    for start in range(0, int(places[-1]) + 1, SLICE):
+        low, high = np.searchsorted(places, (start, start + SLICE))
+        if high > low:
+            found[low:high] = fold(start, int(places[high - 1]) + 1)[places[low:high] - start]
+    return found

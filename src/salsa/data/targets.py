@@ -6,11 +6,12 @@ import sys
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
 from sklearn.utils import check_X_y
 from sklearn.utils.validation import _check_sample_weight
 
-from salsa._utils.arrays import Floats
-from salsa._utils.user_warning import warn_user
+from salsa._utils.arrays import Floats, Places
 from salsa.data.columns import ESTIMATOR
 
 #: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
@@ -49,18 +50,68 @@ def checked_weights(sample_weight: Any, X: Floats) -> Floats:
     if used.any() and (weight.max() > high or weight[used].min() < low):
         limits = f"between {low:.0e} and {high:.0e}"
         raise ValueError(
-            f"sample_weight: weights that are not zero must be {limits}; a weight counts rows: rescale them"
+            f"sample_weight: weights that are not zero must be {limits}; only their ratios matter: rescale them"
         )
     return weight
 
 
-def check_total_weight(total: float, rows: int) -> None:
-    """Raise ValueError if no row has a positive weight; warn if the weights sum to less than half the rows."""
+def check_total_weight(rows: int) -> None:
+    """Raise ValueError if no row has a positive weight."""
     if rows == 0:
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-    if total < 0.5 * rows:
-        advice = "a weight counts rows (2: the row twice); rescale the weights to mean 1 if they are only relative"
-        warn_user(f"sample_weight sums to {total:.3g} for {rows} rows: {advice}")
+
+
+class Groups(NamedTuple):
+    """The groups of rows: distinct labels, ascending, and the place of every row's label among them (n,)."""
+
+    labels: NDArray[Any]
+    code: Places
+
+    def __add__(self, other: Groups) -> Groups:  # type: ignore[override]
+        """Return the groups of the rows of both."""
+        labels = np.unique(np.concatenate([self.labels, other.labels]))
+        return Groups(
+            labels, np.concatenate([np.searchsorted(labels, part.labels)[part.code] for part in (self, other)])
+        )
+
+    def encode(self, groups: Any, n: int) -> Places:
+        """Return the places (n,) of other rows' labels."""
+        labels = checked_groups(groups, n)
+        assert labels is not None
+        return np.searchsorted(self.labels, labels.labels)[labels.code]
+
+
+def checked_groups(groups: Any, n: int) -> Groups | None:
+    """Return the groups of n rows, by labels of any type; ValueError for another length or a missing label."""
+    if groups is None:
+        return None
+    values = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
+    if values.shape != (n,):
+        raise ValueError(f"groups has the shape {values.shape}: give one label for each of the {n} rows")
+    missing = np.flatnonzero(_is_missing(values))
+    if len(missing):
+        raise ValueError(
+            f"groups: row {missing[0]} has no label ({len(missing)} rows in all); drop them or name a group"
+        )
+    if values.dtype == object:
+        values = values.astype(str)
+    labels, code = np.unique(values, return_inverse=True)
+    return Groups(labels, code)
+
+
+def check_groups(groups: Groups | None, used: Places) -> None:
+    """Raise ValueError if the rows in use are all in one group, which cannot be held out."""
+    if groups is not None and len(np.unique(groups.code[used])) == 1 and len(used) > 1:
+        label = groups.labels[groups.code[used[0]]]
+        raise ValueError(f"groups: all rows are in the group {label}; at least 2 groups are needed, or none")
+
+
+def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+    if values.dtype.kind == "f":
+        return np.asarray(np.isnan(values))
+    if values.dtype != object:
+        return np.zeros(len(values), dtype=bool)
+    return np.array([value is None or value != value or value is pd.NA for value in values])
 
 
 def _check_integers(y: Any) -> None:

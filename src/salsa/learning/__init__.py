@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import power_of_two
+from salsa.data.noise import Noise
+from salsa.data.splits import Splits
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
@@ -26,17 +28,28 @@ class Problem(NamedTuple):
 
     X: Floats  # (n, D)
     Y: Floats  # (n, q)
-    weight: Floats | None  # (n,)
+    noise: Noise
+    splits: Splits
     base: tuple[str, ...]
     distributions: tuple[Distribution, ...] | None = None  # one per feature, for missing values
     bandwidth: Floats | None = None  # (D,) if bandwidths are given and not learned
     threads: int | None = 1
-    total: float | None = None  # weight of all rows, if these are a sample of a table
+    total: float | None = None  # number of all rows, if these are a sample of a table
+
+    @property
+    def weight(self) -> Floats:
+        """The weights (n,), which are one on average."""
+        return self.noise.weight
 
     def rows(self, index: Places | NDArray[np.bool_]) -> Problem:
         """Return some of the rows, with outputs divided by their own size: learning does not depend on units."""
-        weight, Y = None if self.weight is None else self.weight[index], self.Y[index]
-        return self._replace(X=np.ascontiguousarray(self.X[index]), Y=Y / power_of_two(Y), weight=weight, total=None)
+        places = np.arange(len(self.X))[index]
+        X, Y = np.ascontiguousarray(self.X[places]), self.Y[places]
+        noise, splits = self.noise.some(places), self.splits.at(places)
+        return self._replace(X=X, Y=Y / power_of_two(Y), noise=noise, splits=splits, total=None)
+
+    def with_rho(self, rho: float) -> Problem:
+        return self._replace(noise=self.noise.with_rho(rho))
 
     def with_base(self, name: str) -> Problem:
         """Return the problem with another base kernel for numbers; categories keep theirs."""
@@ -51,6 +64,7 @@ class LearnedKernel(NamedTuple):
     evidence: float  # log posterior, up to a constant
     theta: Floats
     structure: Structure
+    rho: float = 0.0  # variance of a group's level, in units of the noise variance
 
 
 class Parameters(Protocol):

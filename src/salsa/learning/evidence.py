@@ -1,16 +1,16 @@
-"""The restricted marginal likelihood of a kernel matrix K and a noise variance s2.
+"""The restricted marginal likelihood of a kernel matrix K, a noise variance s2 and noise R (``salsa.data.noise``).
 
-With C = K + s2 W^-1 and an unpenalised offset, the standardised target y has
+With C = K + s2 R and an unpenalised offset, the standardised target y has
 
-    -log p = 1/2 y'My + 1/2 log det C + 1/2 log(1'C^-1 1) + (sum of weights - n)/2 log s2,
-    M = C^-1 - C^-1 1 1'C^-1 / (1'C^-1 1),
+    -log p = 1/2 y'My + 1/2 log det C + 1/2 log(1'C^-1 1),   M = C^-1 - C^-1 1 1'C^-1 / (1'C^-1 1).
 
-where the last term makes integer weights equal to repeated rows. The derivative by K is 1/2 (M - My y'M); the
-leave-one-out residuals are (My)_i / M_ii.
+The derivative by C is 1/2 (M - My y'M). The residuals of held-out rows B are (M_BB)^-1 (My)_B: for a single row,
+(My)_i / M_ii.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +18,10 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from salsa._utils.arrays import Floats
-from salsa._utils.weighted import target_variance, weights_or_ones
+from salsa._utils.linalg import solve_positive
+from salsa._utils.weighted import target_variance
+from salsa.data.noise import Noise
+from salsa.data.splits import Fold
 
 JITTER = 1e-10  # relative to the kernel's diagonal, so that every matrix of the search can be factorised
 _EPS = float(np.finfo(np.float64).eps)
@@ -30,48 +33,79 @@ class Factorised(NamedTuple):
     L: Floats
     c: Floats
     ones: Floats
-    noise: float
+    s2: float
+    noise: Noise
+
+
+class Slope(NamedTuple):
+    """The derivatives of -log p by K (n, n), all in one triangle, by s2, and by rho."""
+
+    K: Floats
+    s2: float
+    rho: float
 
 
 class Evidence:
-    """The likelihood of the targets Y (n, q), standardised, with weights (n,)."""
+    """The likelihood of the targets Y (n, q), standardised, with the given noise."""
 
-    def __init__(self, Y: Floats, weight: Floats | None) -> None:
-        w = weights_or_ones(weight, len(Y))
-        total = w.sum()
-        self.weight, self.repeats = w, total - len(Y)
-        self.Y = (Y - w @ Y / total) / np.sqrt(target_variance(Y, w))
+    def __init__(self, Y: Floats, noise: Noise) -> None:
+        w = noise.weight
+        self.noise = noise
+        self.Y = (Y - w @ Y / w.sum()) / np.sqrt(target_variance(Y, w))
 
-    def factorise(self, K: Floats, noise: float) -> Factorised:
+    def factorise(self, K: Floats, s2: float, rho: float = 0.0) -> Factorised:
         """Factorise C; K is overwritten."""
-        n = len(K)
+        n, noise = len(K), self.noise if rho == self.noise.rho else self.noise.with_rho(rho)
         A = K.T  # K is symmetric: its transpose is K in Fortran order
-        A.flat[:: n + 1] += noise / self.weight + JITTER * A[0, 0]
+        A.flat[:: n + 1] += JITTER * A[0, 0]
+        noise.add_to(A, s2)
         L, _ = dpotrf(A, lower=1, overwrite_a=1)
         Z, _ = dpotrs(L, np.column_stack([self.Y, np.ones(n)]), lower=1)
         ones = Z[:, -1] / np.sqrt(Z[:, -1].sum())
-        return Factorised(L, Z[:, :-1] - np.outer(ones, ones @ self.Y), ones, noise)
+        return Factorised(L, Z[:, :-1] - np.outer(ones, ones @ self.Y), ones, s2, noise)
 
     def value(self, found: Factorised) -> float:
         """Return -log p, up to a constant."""
-        L, c, ones, noise = found
         q = self.Y.shape[1]
-        determinants = np.log(L.diagonal()).sum() + np.log(ones.sum())  # sum of `ones` is sqrt(1'C^-1 1)
-        return float(0.5 * np.sum(self.Y * c) + q * (determinants + 0.5 * self.repeats * np.log(noise)))
+        determinants = np.log(found.L.diagonal()).sum() + np.log(found.ones.sum())  # sum of ones: sqrt(1'C^-1 1)
+        return float(0.5 * np.sum(self.Y * found.c) + q * determinants)
 
-    def slope(self, found: Factorised) -> tuple[Floats, float]:
-        """Return the derivatives of -log p by K, all in one triangle, and by s2. The factor is overwritten."""
-        L, c, ones, noise = found
-        q = self.Y.shape[1]
-        inverse, _ = dpotri(L, lower=1, overwrite_c=1)
-        M = dsyrk(-1.0, np.column_stack([np.sqrt(q) * ones, c]), beta=float(q), c=inverse, lower=1, overwrite_c=1)
+    def slope(self, found: Factorised) -> Slope:
+        """Return the derivatives of -log p. The factor is overwritten."""
+        q, noise = self.Y.shape[1], found.noise
+        inverse, _ = dpotri(found.L, lower=1, overwrite_c=1)
+        vectors = np.column_stack([np.sqrt(q) * found.ones, found.c])
+        M = dsyrk(-1.0, vectors, beta=float(q), c=inverse, lower=1, overwrite_c=1)
         M.flat[:: len(M) + 1] *= 0.5  # off the diagonal an element stands for two: only the diagonal is halved
-        return M.T, float(np.sum(M.diagonal() / self.weight) + 0.5 * q * self.repeats / noise)
+        by_weights = float(np.sum(M.diagonal() / noise.weight))
+        if noise.group is None:
+            return Slope(M.T, by_weights, 0.0)
+        shared = float(M.diagonal().sum() + M[noise.pairs].sum())
+        return Slope(M.T, by_weights + noise.rho * shared, found.s2 * shared)
 
-    def leave_one_out(self, K: Floats, noise: float) -> Floats:
+    def leave_one_out(self, K: Floats, s2: float, rho: float = 0.0) -> Floats:
         """Return the leave-one-out residuals (n, q) of the standardised targets; K is overwritten."""
-        L, c, ones, _ = self.factorise(K, noise)
+        _, c, diagonal, _ = self._inverse(K, s2, rho)
+        residual: Floats = c / diagonal[:, None]
+        return residual
+
+    def held_out(self, K: Floats, s2: float, rho: float, folds: Sequence[Fold]) -> list[Floats]:
+        """Return the residuals (scored rows, q) of every fold, of the standardised targets; K is overwritten."""
+        inverse, c, diagonal, ones = self._inverse(K, s2, rho)
+        found = []
+        for B, test in folds:
+            if len(B) == 1:
+                found.append(c[B] / diagonal[B, None])
+                continue
+            block = inverse[np.ix_(B, B)]  # rows ascend: the lower triangle stays the lower one
+            residual, _ = solve_positive(block - np.outer(ones[B], ones[B]), c[B])
+            found.append(residual[test])
+        return found
+
+    def _inverse(self, K: Floats, s2: float, rho: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return the lower triangle of C^-1, c, the diagonal of M, and the vector `ones`."""
+        L, c, ones, *_ = self.factorise(K, s2, rho)
         inverse, _ = dpotri(L, lower=1, overwrite_c=1)
         diagonal = inverse.diagonal()
-        residual: Floats = c / np.maximum(diagonal - ones**2, _EPS * diagonal)[:, None]
-        return residual  # the maximum is for a row that outweighs all others up to rounding
+        # the maximum is for a row that outweighs all others up to rounding
+        return inverse, c, np.maximum(diagonal - ones**2, _EPS * diagonal), ones

@@ -12,11 +12,13 @@ from salsa._utils.blas import one_blas_thread
 from salsa.kernels import Kernel
 from salsa.learning import LearnedKernel, Problem, Structure
 from salsa.learning.evidence import Evidence
-from salsa.learning.parameters import AdditiveParameters
+from salsa.learning.parameters import NOISE_RANGE, AdditiveParameters
 from salsa.losses import Loss
 
 FEW = 16  # with at most so many features, the removal of each is tried
 PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
+LOG_NOISE_RANGE = tuple(np.log(NOISE_RANGE).tolist())
+START_RHO, LOG_RHO_RANGE = 0.3, (float(np.log(1e-4)), float(np.log(1e4)))  # variance of a group's level / noise
 SNAP = 0.01  # learned logarithms are rounded to multiples of this: rounding errors do not change the kernel
 
 
@@ -32,7 +34,7 @@ def learn_kernel(
 
 def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
     """Remove features that cost at most `allowance` of log likelihood, learn again, and repeat while features go."""
-    posterior, theta = Posterior(problem, learned.structure), learned.theta
+    posterior, theta = Posterior(problem, learned.structure, learned.rho), learned.theta
     with one_blas_thread():
         for _ in range(PRUNING_ROUNDS):
             pruned = posterior.prune(theta, allowance)
@@ -42,41 +44,78 @@ def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> 
         return posterior.result(theta)
 
 
-def leave_one_out_losses(problem: Problem, kernel: Kernel, alpha: float, loss: Loss) -> Floats:
-    """Return leave-one-out losses (n,) of the standardised targets, averaged over outputs."""
-    evidence = Evidence(problem.Y, problem.weight)
-    residual = evidence.leave_one_out(kernel(problem.X, n_threads=problem.threads), alpha)
-    losses: Floats = np.mean(loss.deviance(evidence.Y, residual), axis=1)
-    return losses
+def held_out_losses(problem: Problem, kernel: Kernel, alpha: float, rho: float, loss: Loss) -> Floats:
+    """Return the losses (n,) of the standardised targets of held-out rows, averaged over outputs; NaN if never tested.
+
+    The folds are those that judge (``Splits.judges``): given ones, or one per unit.
+    """
+    evidence, judges = Evidence(problem.Y, problem.noise), problem.splits.judges
+    K = kernel(problem.X, n_threads=problem.threads)
+    if judges is None:
+        losses: Floats = np.mean(loss.deviance(evidence.Y, evidence.leave_one_out(K, alpha, rho)), axis=1)
+        return losses
+    total, times = np.zeros(len(K)), np.zeros(len(K))
+    for fold, residual in zip(judges, evidence.held_out(K, alpha, rho, judges), strict=True):
+        total[fold.tested] += np.mean(loss.deviance(evidence.Y[fold.tested], residual), axis=1)
+        times[fold.tested] += 1
+    mean: Floats = np.divide(total, times, out=np.full(len(K), np.nan), where=times > 0)
+    return mean
+
+
+def learn_rho(problem: Problem, kernel: Kernel) -> float:
+    """Return the most probable variance of a group's level over the noise, for a fixed kernel; 0 without groups."""
+    if problem.noise.group is None:
+        return 0.0
+    evidence, K = Evidence(problem.Y, problem.noise), kernel(problem.X, n_threads=problem.threads)
+
+    def objective(log: Floats) -> tuple[float, Floats]:
+        s2, rho = np.exp(log)
+        found = evidence.factorise(K.copy(), float(s2), float(rho))
+        value, slope = evidence.value(found), evidence.slope(found)
+        return value, np.array([slope.s2 * s2, slope.rho * rho])
+
+    bounds: Any = [LOG_NOISE_RANGE, LOG_RHO_RANGE]
+    with one_blas_thread():
+        found = minimize(objective, np.log([0.5, START_RHO]), jac=True, bounds=bounds, method="L-BFGS-B")
+    return float(np.exp(found.x[1]))
 
 
 class Posterior:
     """The objective of learning: theta -> minus log posterior and its gradient."""
 
-    def __init__(self, problem: Problem, structure: Structure) -> None:
-        self.problem, self.structure = problem, structure
-        self.parameters, self.evidence = AdditiveParameters(problem, structure), Evidence(problem.Y, problem.weight)
+    def __init__(self, problem: Problem, structure: Structure, rho: float | None = None) -> None:
+        self.problem, self.structure, self.grouped = problem, structure, problem.noise.group is not None
+        self.parameters, self.evidence = AdditiveParameters(problem, structure), Evidence(problem.Y, problem.noise)
+        start = problem.noise.rho or START_RHO
+        self.rho = (start if rho is None else rho) if self.grouped else 0.0
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        noise, kernel = float(np.exp(theta[-1])), self.parameters.kernel(theta)
-        found = self.evidence.factorise(kernel(self.problem.X, n_threads=self.problem.threads), noise)
-        value = self.evidence.value(found)
-        dK, dnoise = self.evidence.slope(found)
-        gradient = np.append(self.parameters.pull_back(theta, kernel, dK), dnoise * noise)
-        prior, slope = self.parameters.prior(theta)
-        return value + prior, gradient + slope
+    def __call__(self, vector: Floats) -> tuple[float, Floats]:
+        """Take theta and, with groups, log rho."""
+        theta, rho = (vector[:-1], float(np.exp(vector[-1]))) if self.grouped else (vector, 0.0)
+        s2, kernel = float(np.exp(theta[-1])), self.parameters.kernel(theta)
+        found = self.evidence.factorise(kernel(self.problem.X, n_threads=self.problem.threads), s2, rho)
+        value, slope = self.evidence.value(found), self.evidence.slope(found)
+        prior, pull = self.parameters.prior(theta)
+        gradient = np.append(self.parameters.pull_back(theta, kernel, slope.K), slope.s2 * s2) + pull
+        return value + prior, np.append(gradient, slope.rho * rho) if self.grouped else gradient
 
     def fit_of(self, theta: Floats) -> float:
         """Return minus the log likelihood, without the prior."""
         K = self.parameters.kernel(theta)(self.problem.X, n_threads=self.problem.threads)
-        return self.evidence.value(self.evidence.factorise(K, float(np.exp(theta[-1]))))
+        return self.evidence.value(self.evidence.factorise(K, float(np.exp(theta[-1])), self.rho))
 
     def minimise(self, theta: Floats, iterations: int) -> Floats:
-        bounds = self.parameters.bounds(theta)
+        """Return the most probable theta near this one; `rho` becomes that of the groups."""
+        start, bounds = theta, self.parameters.bounds(theta)
+        if self.grouped:
+            start, bounds = np.append(theta, np.log(self.rho)), [*bounds, LOG_RHO_RANGE]
         settings: Any = {"jac": True, "bounds": bounds, "options": {"maxiter": iterations, "maxcor": 20}}
-        found = minimize(self, theta, method="L-BFGS-B", **settings)
+        found = minimize(self, start, method="L-BFGS-B", **settings)
         snapped: Floats = np.round(np.asarray(found.x) / SNAP) * SNAP
-        return snapped
+        if not self.grouped:
+            return snapped
+        self.rho = float(np.exp(snapped[-1]))
+        return snapped[:-1]
 
     def prune(self, theta: Floats, allowance: float) -> Floats:
         """Remove as many of the least relevant features as the likelihood allows, found by halving.
@@ -106,4 +145,5 @@ class Posterior:
 
     def result(self, theta: Floats) -> LearnedKernel:
         evidence = -self.fit_of(theta) - self.parameters.prior(theta)[0]
-        return LearnedKernel(self.parameters.kernel(theta), float(np.exp(theta[-1])), evidence, theta, self.structure)
+        kernel, s2 = self.parameters.kernel(theta), float(np.exp(theta[-1]))
+        return LearnedKernel(kernel, s2, evidence, theta, self.structure, self.rho)

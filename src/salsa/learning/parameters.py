@@ -12,7 +12,6 @@ from math import comb, lgamma
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
-from salsa._utils.weighted import weights_or_ones
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread
 from salsa.learning import LearnedKernel, Problem, Structure
@@ -29,8 +28,8 @@ class AdditiveParameters:
 
     def __init__(self, problem: Problem, structure: Structure) -> None:
         n, self.D = problem.X.shape
-        w = weights_or_ones(problem.weight, n)
-        self.problem, self.structure, self.total = problem, structure, w.sum()
+        w, self.n = problem.weight, n
+        self.problem, self.structure = problem, structure
         count, norm, self.constant = observed_spread(problem.X, w)
         self.sd = norm / np.sqrt(count)
         self.product = structure.lowest == structure.highest >= self.D - int(self.constant.sum())  # all that vary
@@ -39,7 +38,7 @@ class AdditiveParameters:
 
     def start(self, noise: float = START_NOISE) -> Floats:
         """Return equal relevances, one bandwidth, and order m weighted 1/m!."""
-        v = np.log(START_BANDWIDTH * self.total**-0.2)
+        v = np.log(START_BANDWIDTH * self.n**-0.2)
         u = np.where(self.constant, ABSENT, 0.0)
         return np.concatenate([u, [v], np.zeros(self.D), self.t, [np.log(noise)]])
 
@@ -113,8 +112,10 @@ class AdditiveParameters:
         return np.append(np.zeros(self.structure.lowest), weights)
 
 
-def either_half(pair: tuple[LearnedKernel, LearnedKernel]) -> LearnedKernel:
+def either_half(pair: tuple[LearnedKernel, ...]) -> LearnedKernel:
     """Return the first kernel, with relevances and bandwidths from the second for features that only it has."""
+    if len(pair) == 1:
+        return pair[0]
     first, second = (learned.theta for learned in pair)
     D = pair[0].kernel.n_features
     lacks = np.zeros(len(first), dtype=bool)

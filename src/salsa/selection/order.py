@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.progress import Progress
 from salsa.data.splits import Fold
 from salsa.kernels.additive import AdditiveKernel
@@ -87,13 +87,15 @@ def search_order(
     scale: Callable[[int], float],
     alphas: Sequence[float] | None = None,
     sample_weight: Floats | None = None,
+    unit: Places | None = None,
     progress: Progress | None = None,
 ) -> OrderSearch:
     """Cross-validate the orders that `rule` asks for; of equally good orders the smallest wins.
 
-    factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal.
+    factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal, unit (n,) what is held out
+    together.
     """
-    score = Score(Y, folds, sample_weight, loss)
+    score = Score(Y, folds, sample_weight, loss, unit)
     results: dict[int, OrderResult] = {}
     notes: set[str] = set()
 
@@ -119,21 +121,21 @@ def cross_validate(
     problem: Problem,
     kernel_of: KernelOf,
     rule: OrderRule,
-    folds: Sequence[Fold],
     alphas: Sequence[float] | None,
     loss: Loss,
     progress: Progress | None = None,
 ) -> OrderSearch:
     """Choose order and alpha by the cross-validation error of exact fits to the rows of the problem."""
     return search_order(
-        lambda order: exact_factor(kernel_of(order)(problem.X, n_threads=problem.threads), problem.weight),
+        lambda order: exact_factor(kernel_of(order)(problem.X, n_threads=problem.threads), problem.noise),
         problem.Y,
-        folds,
+        problem.splits.folds,
         rule,
         loss,
         scale=lambda order: mean_diagonal(kernel_of(order), problem.X),
         alphas=alphas,
         sample_weight=problem.weight,
+        unit=problem.splits.unit,
         progress=progress,
     )
 

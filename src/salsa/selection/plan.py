@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from salsa._utils.progress import Progress
-from salsa._utils.weighted import weights_or_ones
-from salsa.data.splits import Fold, Splits, inner_folds
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread, rule_of_thumb_bandwidth
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem, Structure
+from salsa.learning.learn import learn_rho
 from salsa.losses import Loss
 from salsa.options import Options
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
@@ -21,54 +20,57 @@ from salsa.selection.race import RACE_ROWS, ROUGHER, SMOOTHER, USUAL_BASE, finis
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
+RHO_ORDER = 2  # order of the equal-relevance kernel with which the variance of groups' levels is first learned
 LEARNING_MINIMUM = 80  # rows below which relevances are not learned
 LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
 DIAGONAL_LIMITS = (1e-100, 1e100)  # beyond these diagonals of a kernel, coefficients may leave the range of float64
 
 
 class Plan(NamedTuple):
-    """The kernel of every order, how orders are tried, and the result of the race between kernels."""
+    """The kernel of every order, how orders are tried, the result of the race, and the variance of groups' levels."""
 
     kernel_of: KernelOf
     rule: OrderRule
+    rho: float = 0.0
     contenders: tuple[Contender, ...] = ()
     note: str | None = None
 
 
-def make_plan(options: Options, problem: Problem, splits: Splits, loss: Loss, progress: Progress) -> Plan:
+def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress) -> Plan:
     """Return the kernels to try: one per order, with equal or given relevances, or the learned winner of the race."""
     n, D = problem.X.shape
     rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
+    sample = problem.rows(problem.splits.sample(problem.Y, RACE_ROWS))
+    rho = learn_rho(sample, kernel_of(min(RHO_ORDER, D)))
     if not options.kernel.learned:
-        return Plan(kernel_of, rule)
-    weight = weights_or_ones(problem.weight, n)
-    varying = int(np.sum(~observed_spread(problem.X, weight)[2]))
+        return Plan(kernel_of, rule, rho)
+    varying = int(np.sum(~observed_spread(problem.X, problem.weight)[2]))
     if n < LEARNING_MINIMUM or varying == 0:
         reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
-        return Plan(kernel_of, rule, note=f"{reason}: relevances are equal, not learned")
-    problem = problem._replace(bandwidth=None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth)
-    sample = problem.rows(splits.sample(problem.Y, RACE_ROWS))
+        return Plan(kernel_of, rule, rho, note=f"{reason}: relevances are equal, not learned")
+    bandwidth = None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth
+    problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
     equal, alpha = _equal_contender(options, sample, loss)
     structures = _structures(options, D, varying)
     other_bases: tuple[Sequence[str], ...] = ()
     if options.kernel.base is None and set(sample.base) != {"equality"}:
         sample, other_bases = sample.with_base(USUAL_BASE), (SMOOTHER, ROUGHER)
-    contenders, winner, allowance = race(sample, structures, equal, alpha, splits, loss, other_bases, progress)
+    contenders, winner, allowance = race(sample, structures, equal, alpha, loss, other_bases, progress)
     if winner is None:
         note = "equal relevances are kept: the learned kernel, after pruning, does not predict better"
-        return Plan(kernel_of, rule, contenders, note)
-    kernel = finish(problem, winner, allowance, splits).kernel
-    return Plan(lambda order: kernel, given([kernel.order]), contenders)
+        return Plan(kernel_of, rule, rho, contenders, note)
+    learned = finish(problem, winner, allowance)
+    kernel = learned.kernel
+    return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders)
 
 
-def choose_order(
-    options: Options, problem: Problem, plan: Plan, folds: Callable[[], list[Fold]], loss: Loss, progress: Progress
-) -> OrderSearch:
-    """Choose order and alpha by cross-validation, unless both are given or there is a single row."""
+def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, progress: Progress) -> OrderSearch:
+    """Choose order and alpha by cross-validation, unless both are given or there is a single observation."""
     candidates, alphas = options.order.candidates, options.alphas
-    if len(problem.X) > 1 and (len(candidates) != 1 or alphas is None or len(alphas) > 1):
-        return cross_validate(problem, plan.kernel_of, plan.rule, folds(), alphas, loss, progress)
-    note = "order and alpha were given, or there is one row: nothing to search"
+    if problem.splits.folds and (len(candidates) != 1 or alphas is None or len(alphas) > 1):
+        problem = problem.with_rho(plan.rho)
+        return cross_validate(problem, plan.kernel_of, plan.rule, alphas, loss, progress)
+    note = "order and alpha were given, or there is one row or group: nothing to search"
     order = candidates[0] if len(candidates) == 1 else 1
     return OrderSearch((), plan.kernel_of(order).order, alphas[0] if alphas else 1.0, (note,))
 
@@ -79,7 +81,7 @@ def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Add
     kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
     if not options.order.candidates:
         rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, WORTHWHILE)
-    search = cross_validate(sample, kernel_of, rule, inner_folds(len(sample.X)), options.alphas, loss)
+    search = cross_validate(sample, kernel_of, rule, options.alphas, loss)
     return kernel_of(search.order), search.alpha
 
 

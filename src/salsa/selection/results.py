@@ -50,6 +50,8 @@ class OrderSearch:
     alpha: float  #: the chosen penalty
     notes: tuple[str, ...] = field(default=())  #: remarks on anything unusual
     contenders: tuple[Contender, ...] = field(default=())  # empty if nothing was learned
+    rho: float = 0.0  #: variance of the groups' levels, in units of the noise variance; 0 without groups
+    interval_scale: tuple[str, ...] = ()  #: per output what intervals scale with: "constant", "posterior" or "local"
 
     def __repr__(self) -> str:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"

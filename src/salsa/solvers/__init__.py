@@ -12,7 +12,9 @@ from typing import NamedTuple
 from numpy.random import RandomState
 
 from salsa._utils.arrays import Floats
-from salsa.data.rows import FoldOf, Observations, Rows
+from salsa.data.noise import Noise
+from salsa.data.rows import Observations, Rows
+from salsa.data.splits import Splits, TableSplits
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 from salsa.losses import Loss
@@ -45,8 +47,15 @@ class RidgeTask(NamedTuple):
     random_state: RandomState
     threads: int | None
     loss: Loss
-    fold: FoldOf | None = None  # None: alpha was chosen on all rows
-    n_folds: int = 0
+    rho: float = 0.0  # variance of a group's level, in units of the noise
+    splits: Splits | None = None  # of the sample, if it is all rows
+    counts: Floats | None = None  # how many new observations a row of the sample stands for; None: one
+    table: TableSplits | None = None  # of all rows, if there are more
+
+    @property
+    def noise(self) -> Noise:
+        """The noise of the sample."""
+        return Noise(self.sample.weight, self.sample.group, self.rho)
 
 
 class Solution(NamedTuple):
@@ -57,6 +66,7 @@ class Solution(NamedTuple):
     path: AlphaPath | None = None  # None: the task's alpha was used
     degrees_of_freedom: float = 0.0  # at the alpha of the path
     notes: tuple[str, ...] = ()
+    scale: tuple[str, ...] = ()  # the scale of the intervals of every output
 
 
 class Solver(NamedTuple):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error, weights_or_ones
 from salsa.data.splits import Fold
 from salsa.kernels import Kernel
@@ -40,19 +40,26 @@ class AlphaPath(NamedTuple):
 class Score:
     """The mean held-out loss relative to each output's null loss, averaged over outputs.
 
-    It is weighted, and pooled over all scored rows; its standard error treats the rows' losses as a sample.
+    It is weighted, and pooled over all scored rows; its standard error treats the units' losses as a sample.
     """
 
-    def __init__(self, Y: Floats, folds: Sequence[Fold], sample_weight: Floats | None, loss: Loss) -> None:
+    def __init__(
+        self,
+        Y: Floats,
+        folds: Sequence[Fold],
+        sample_weight: Floats | None,
+        loss: Loss,
+        unit: Places | None = None,
+    ) -> None:
         w = weights_or_ones(sample_weight, len(Y))
-        tested = [fold.held_out[fold.test] for fold in folds]
+        rows = np.concatenate([fold.tested for fold in folds])
         self.scale, self.folds, self.loss = loss.null(Y, w), folds, loss
-        self.target, self.weight = (np.concatenate([values[rows] for rows in tested]) for values in (Y, w))
+        self.target, self.weight, self.unit = Y[rows], w[rows], None if unit is None else unit[rows]
 
     def __call__(self, residuals: Sequence[Floats]) -> tuple[float, float]:
         r = np.concatenate([part[fold.test] for part, fold in zip(residuals, self.folds, strict=True)])
         losses = np.mean(self.loss.deviance(self.target, r) / self.scale, axis=1)
-        return mean_and_standard_error(losses, self.weight)
+        return mean_and_standard_error(losses, self.weight, self.unit)
 
 
 def choose_alpha(error_of: ErrorOf, scale: float, alphas: Sequence[float] | None) -> AlphaPath:

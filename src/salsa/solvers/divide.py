@@ -18,6 +18,7 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import exact_bytes
 from salsa._utils.threads import thread_count
 from salsa._utils.weighted import mean_and_standard_error
+from salsa.data.noise import Noise
 from salsa.data.rows import Observations, mapped
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
@@ -29,6 +30,7 @@ from salsa.solvers.ridge import coefficients, degrees_of_freedom, solve_once
 from salsa.uncertainty import Unavailable
 
 HELD_OUT_ROWS = 2000  # alpha is chosen on at most so many rows, and at most a fifth of all rows
+NO_GROUPS = "solver='divide' splits groups, and leaves their levels out of the noise: use solver='lowrank'"
 NO_UNCERTAINTY = "solver='divide' has no intervals or standard deviations: use solver='lowrank'"
 
 #: A map that keeps the order of the parts: the builtin, or a map of a pool, of joblib, or of a Dask client with gather
@@ -54,7 +56,7 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     if (weight != 1).any():
         expansion = replace(expansion, marginals=marginals(task, expansion.anchors, weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
-    notes = (f"the mean of {len(parts)} fits",)
+    notes = (f"the mean of {len(parts)} fits", *(() if task.rho == 0 else (NO_GROUPS,)))
     return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[alphas.index(path.alpha)]), notes)
 
 
@@ -80,13 +82,13 @@ def divided_path(
 
 
 def _solution(kernel: AdditiveKernel, relative: float, part: Observations) -> tuple[Floats, Floats]:
-    coef, offset, _ = solve_once(kernel(part.X, n_threads=1), part.Y, relative * part.weight.sum(), part.weight)
+    coef, offset, _ = solve_once(kernel(part.X, n_threads=1), part.Y, relative * part.weight.sum(), Noise(part.weight))
     return coef, offset
 
 
 def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Observations) -> tuple[Floats, Floats]:
     """Fit one part for all alphas, from one factor."""
-    factor, k = exact_factor(kernel(part.X, n_threads=1), part.weight), kernel(X, part.X, n_threads=1)
+    factor, k = exact_factor(kernel(part.X, n_threads=1), Noise(part.weight)), kernel(X, part.X, n_threads=1)
     alphas = relative * part.weight.sum()
     solutions = [coefficients(factor, part.Y, alpha) for alpha in alphas]
     degrees = np.array([degrees_of_freedom(factor, alpha) for alpha in alphas])

@@ -8,17 +8,25 @@ from salsa.kernels.marginals import marginal_of
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import penalty
 from salsa.solvers.ridge import solve_once
-from salsa.uncertainty.jackknife import ExactUncertainty
+from salsa.uncertainty.jackknife import ExactUncertainty, Judged, forward_residuals, judged_by
 
 
 def solve_exact(task: RidgeTask) -> Solution:
     """Solve for the coefficients of all rows, at the alpha of the task."""
-    kernel, (X, Y, _), weight = task.kernel, task.sample, task.sample.given_weight
+    kernel, X, Y, weight = task.kernel, task.sample.X, task.sample.Y, task.sample.given_weight
     added = penalty(kernel, X, task.alpha)
-    coef, offset, note = solve_once(kernel(X, n_threads=task.threads), Y, added, weight)
+    coef, offset, note = solve_once(kernel(X, n_threads=task.threads), Y, added, task.noise)
+    judged = Judged()
+    if task.splits is not None:
+        judged = judged_by(task.splits, task.counts)
+        if judged.fold is None and task.splits.folds:
+            K = kernel(X, n_threads=task.threads)
+            forward = forward_residuals(K, Y, coef, added, task.noise, task.splits)
+            judged = judged._replace(forward=forward._replace(residual=task.unit * forward.residual))
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
     expansion = KernelExpansion(kernel, X, coef, offset, marginals).times(task.unit)
-    return Solution(expansion, ExactUncertainty(expansion, added, weight), notes=(note,) if note else ())
+    uncertainty = ExactUncertainty(expansion, added, task.noise, judged)
+    return Solution(expansion, uncertainty, notes=(note,) if note else ())
 
 
 SOLVER = Solver(True, lambda n, D, rank, folds, threads: exact_bytes(n), solve_exact)

@@ -10,22 +10,24 @@ from scipy.linalg.lapack import dpstrf
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import symmetric_eigen
+from salsa.data.noise import Noise
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """Eigen-decomposition of the weighted, centred kernel matrix: P W^1/2 K W^1/2 P = Q diag(l) Q'.
+    """Eigen-decomposition of the whitened, centred kernel matrix: P T K T' P = Q diag(l) Q'.
 
-    Q (n, r) has orthonormal columns, l (r,) > 0 is ascending. W holds the sample weights; P projects out the direction
-    W^1/2 1 of an unpenalised intercept (P = I without one). Eigenvalues at the level of rounding are left out: r <= n.
+    Q (n, r) has orthonormal columns, l (r,) > 0 is ascending. T whitens the noise (``salsa.data.noise``): W^1/2 for
+    weights alone. P projects out the direction T 1 of an unpenalised intercept (P = I without one). Eigenvalues at the
+    level of rounding are left out: r <= n.
     """
 
     Q: Floats
     l: Floats  # noqa: E741  the eigenvalues' name in every formula
-    root_weight: Floats  # (n,) the diagonal of W^1/2
-    kernel_mean: Floats | None  # (n,) weighted mean over rows of K[:, i]; None without intercept
+    noise: Noise
+    kernel_mean: Floats | None  # (n,) generalised mean over rows of K[:, i]; None without intercept
 
     @property
     def spans_everything(self) -> bool:
@@ -35,8 +37,8 @@ class Factor:
 
     @property
     def intercept_direction(self) -> Floats | None:
-        """The direction u (n,) = W^1/2 1 / |W^1/2 1|, or None without intercept."""
-        return None if self.kernel_mean is None else self.root_weight / np.linalg.norm(self.root_weight)
+        """The direction u (n,) = T 1 / |T 1|, or None without intercept."""
+        return None if self.kernel_mean is None else self.noise.ones / np.linalg.norm(self.noise.ones)
 
     def remove(self, y: Floats) -> Floats:
         """Remove rounding errors along Q and u from y (n, q), which is nearly orthogonal to both already."""
@@ -45,34 +47,30 @@ class Factor:
         return y if u is None else y - np.outer(u, u @ y)
 
     def project(self, Y: Floats) -> Floats:
-        """Return P W^1/2 Y (n, q), the weighted and centred targets."""
-        weighted = self.root_weight[:, None] * Y
+        """Return P T Y (n, q), the whitened and centred targets."""
+        white = self.noise.whiten(Y)
         u = self.intercept_direction
-        return weighted if u is None else weighted - np.outer(u, u @ weighted)
+        return white if u is None else white - np.outer(u, u @ white)
 
 
-def exact_factor(K: Floats, sample_weight: Floats | None = None, *, intercept: bool = True) -> Factor:
+def exact_factor(K: Floats, noise: Noise | None = None, *, intercept: bool = True) -> Factor:
     """Return the factor of K (n, n), which is overwritten.
 
-    1. Weigh and centre. 2. A pivoted Cholesky factor that stops at the level of rounding reveals the numerical rank.
+    1. Centre and whiten. 2. A pivoted Cholesky factor that stops at the level of rounding reveals the numerical rank.
     3. If the rank is small, QR and SVD of that factor cost n r^2; otherwise the eigen-decomposition costs n^3. The
     intercept's direction u, an eigenvector of eigenvalue 0, is first moved to the other end of the spectrum and then
     dropped: it could not be told from other eigenvectors with eigenvalues at the level of rounding.
     """
-    n = len(K)
-    weight = np.ones(n) if sample_weight is None else sample_weight
-    root = np.sqrt(weight)
-    mean = weight @ K / weight.sum() if intercept else None
+    noise = Noise(np.ones(len(K))) if noise is None else noise
+    mean = noise.mean_weight @ K if intercept else None
     if mean is not None:
         K -= mean
-        K -= (mean - weight @ mean / weight.sum())[:, None]
-    if sample_weight is not None:
-        K *= root
-        K *= root[:, None]
-    u = root / np.linalg.norm(root) if intercept else None
+        K -= (mean - noise.mean_weight @ mean)[:, None]
+    K = noise.whiten_both(K)
+    u = noise.ones / np.linalg.norm(noise.ones) if intercept else None
     F = _pivoted_cholesky(K)
     Q, l = _eigen(K, u) if F is None else _eigen_of_gram(F, u)  # noqa: E741
-    return Factor(Q, l, root, mean)
+    return Factor(Q, l, noise, mean)
 
 
 def _pivoted_cholesky(A: Floats) -> Floats | None:

@@ -12,23 +12,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
+from itertools import accumulate
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from salsa._utils.arrays import Floats
-from salsa.data.rows import Block
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.memory import format_bytes
+from salsa._utils.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
+from salsa.data.rows import Block, joined
+from salsa.data.splits import TableSplits
 from salsa.kernels.marginals import Distribution, marginal_of, thinned
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
-from salsa.solvers.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
+from salsa.uncertainty.local_scale import learn_local_scale
+from salsa.uncertainty.scales import PLAIN
 
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 ROUNDS = 3  # most rounds of choosing anchors
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
+LOCAL_ROWS = 5000  # about so many held-out residuals teach the local scale
+GROUP_NUMBERS = 10**8  # the most numbers for the sums of groups
 MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # values of features in a block; the least rows of a block
 
@@ -46,6 +54,7 @@ class Ridge(NamedTuple):
     total: Sums
     whole: RidgePath
     without: list[tuple[Floats, Floats]]
+    splits: TableSplits
 
     @property
     def solution(self) -> tuple[Floats, Floats]:
@@ -61,10 +70,12 @@ class Ridge(NamedTuple):
         whole, total, alpha = self.whole, self.total, self.path.alpha
         root = lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
         least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
-        amplitude = np.maximum(least, 0.0) / alpha / max(total.weight - 1.0, 1e-300)
+        amplitude = np.maximum(least, 0.0) / alpha / max(self.splits.n - 1.0, 1e-300)
         thetas, offsets = (np.array(parts) for parts in zip(*self.without, strict=True))
-        no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), np.zeros(len(total.y), dtype=bool)
-        return CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
+        no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), (PLAIN,) * len(total.y)
+        cvplus = CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
+        units = 0 if self.splits.unit is None else int(self.splits.unit.max()) + 1
+        return replace(cvplus, units=units, forward=self.splits.forward)
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
@@ -86,26 +97,42 @@ def on_anchors(
     expansion = replace(anchors.expansion(*solution), marginals=marginals(task, task.sample.X, task.sample.weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
     uncertainty = uncertainty_of(task, anchors, cvplus)
-    notes = too_few_anchors(task, anchors, ridge.path.alpha)
-    return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes)
+    notes = too_few_anchors(task, anchors, ridge.path.alpha) + too_many_groups(task, len(anchors.points))
+    scale = uncertainty.cvplus.scale
+    return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes, scale)
 
 
 def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> LowRankUncertainty:
-    """Count the sizes of held-out residuals in a pass over some of the rows."""
-    every = max(1, len(task.rows) // SCORE_ROWS)
-    function = partial(_scores, anchors, cvplus, task.unit, task.level)
-    scored = cvplus.with_scores(_summed(function, Scores.__add__, task, len(anchors.points), every))
-    return LowRankUncertainty(replace(scored, offsets=scored.offsets + task.level), task.unit, anchors.points)
+    """Learn the local scale from some held-out residuals, and count their sizes in a pass over more of the rows."""
+    n, r, targets = len(task.rows), len(anchors.points), (task.unit, task.level)
+    if not cvplus.forward:
+        found = _summed(partial(_held_out, anchors, cvplus, *targets), _then, task, r, max(1, n // LOCAL_ROWS))
+        size = found.size / found.posterior[:, None]
+        cvplus = replace(cvplus, local=learn_local_scale(task.kernel, found.X, size, found.fold))
+    function = partial(_scores, anchors, cvplus, *targets)
+    scored = cvplus.with_scores(_summed(function, Scores.__add__, task, r, max(1, n // SCORE_ROWS)), n)
+    scored, grouped = replace(scored, offsets=scored.offsets + task.level), task.sample.group is not None
+    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped)
 
 
 def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
     """Fit all rows on r features, with alpha by the cross-validation error."""
-    folds = _summed(partial(_fold_sums, basis, task.n_folds, task.unit, task.level), _added, task, r)
-    total = reduce(Sums.__add__, folds)
-    held_out = [HeldOutSums(total - fold, fold) for fold in folds]
-    error_of = partial(cross_validation_error, held_out, target_scale(total))
+    splits, rho = task.table, 0.0 if too_many_groups(task, r) else task.rho
+    assert splits is not None  # large fits are given splits
+    function = partial(_fold_sums, basis, splits.n_folds, task.unit, task.level, rho > 0)
+    folds, levels = _summed(function, _added, task, r)
+    white = folds if levels is None else [fold.without_levels(levels.of(k), rho) for k, fold in enumerate(folds)]
+    total = reduce(Sums.__add__, white)
+    if splits.forward:
+        before = list(accumulate(white, Sums.__add__))
+        held_out = [HeldOutSums(before[k - 1], folds[k]) for k in range(1, splits.n_folds)]
+    else:
+        held_out = [HeldOutSums(total - own, fold) for own, fold in zip(white, folds, strict=True)]
+    error_of = partial(cross_validation_error, held_out, target_scale(reduce(Sums.__add__, folds)))
     path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
-    return Ridge(path, total, RidgePath(total), [part.path.solution(path.alpha) for part in held_out])
+    without = [part.path.solution(path.alpha) for part in held_out]
+    without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
+    return Ridge(path, total, RidgePath(total), without, splits)
 
 
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:
@@ -120,6 +147,17 @@ def too_few_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> tuple[st
         return ()
     left = f"{len(anchors.points)} anchors leave {anchors.left:.1e} of the kernel's trace, more than {limit:.1e}"
     return (f"{left}: the fit is smoother than the exact one; a larger rank comes closer",)
+
+
+def too_many_groups(task: RidgeTask, r: int) -> tuple[str, ...]:
+    """Return a note if the sums of every group do not fit into memory: their levels are then left out of the noise."""
+    if task.rho == 0.0 or task.table is None or task.table.unit is None:
+        return ()
+    groups = int(task.table.unit.max()) + 1
+    if groups * r <= GROUP_NUMBERS:
+        return ()
+    sums = f"the sums of {groups} groups on {r} features take more than {format_bytes(8 * GROUP_NUMBERS)}"
+    return (f"{sums}: groups are held out whole, but share no level in the noise",)
 
 
 def tolerance(task: RidgeTask, alpha: float) -> float:
@@ -145,24 +183,75 @@ def lowrank_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
 
 
 def _summed(function: Callable[[Block], T], add: Callable[[T, T], T], task: RidgeTask, r: int, every: int = 1) -> T:
-    assert task.fold is not None  # large fits are given folds
-    return task.rows.total(function, add, task.fold, block_rows(r), every)
+    assert task.table is not None  # large fits are given splits
+    return task.rows.total(function, add, task.table.fold, block_rows(r), every)
 
 
-def _fold_sums(basis: Basis, n_folds: int, unit: Floats, level: Floats, block: Block) -> list[Sums]:
-    """Return the block's part of the sums of every fold."""
+class Levels(NamedTuple):
+    """Sums of w, w phi and w y over the rows of groups (g, 1 + r + q), with the groups' numbers and folds (g,)."""
+
+    group: Places
+    fold: Places
+    sums: Floats
+
+    def of(self, fold: int) -> Floats:
+        chosen: Floats = self.sums[self.fold == fold]
+        return chosen
+
+    def __add__(self, other: Levels) -> Levels:  # type: ignore[override]
+        group, place = np.unique(np.append(self.group, other.group), return_inverse=True)
+        fold, sums = np.empty(len(group), dtype=np.intp), np.zeros((len(group), self.sums.shape[1]))
+        fold[place] = np.append(self.fold, other.fold)
+        for rows, part in ((place[: len(self.group)], self), (place[len(self.group) :], other)):
+            sums[rows] += part.sums
+        return Levels(group, fold, sums)
+
+
+def _fold_sums(
+    basis: Basis, n_folds: int, unit: Floats, level: Floats, grouped: bool, block: Block
+) -> tuple[list[Sums], Levels | None]:
+    """Return the block's part of the sums of every fold and, where groups share a level, of every group."""
     F, Y = basis.features(block.X, n_threads=1), block.Y / unit - level
     rows = [np.flatnonzero(block.fold == fold) for fold in range(n_folds)]
-    return [Sums.of(F[chosen], Y[chosen], block.weight[chosen]) for chosen in rows]
+    sums = [Sums.of(F[chosen], Y[chosen], block.weight[chosen]) for chosen in rows]
+    return sums, _levels(F, Y, block) if grouped else None
+
+
+def _levels(F: Floats, Y: Floats, block: Block) -> Levels:
+    assert block.group is not None
+    group, first, place = np.unique(block.group, return_index=True, return_inverse=True)
+    Z = csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(group), len(place)))
+    return Levels(group, block.fold[first], Z @ np.column_stack([np.ones(len(F)), F, Y]))
+
+
+class HeldOutRows(NamedTuple):
+    """Some held-out rows: features, sizes of residuals (m, q), posterior scales (m,) and folds (m,)."""
+
+    X: Floats
+    size: Floats
+    posterior: Floats
+    fold: Places
+
+
+def _held_out(anchors: Anchors, cvplus: CVPlus, unit: Floats, level: Floats, block: Block) -> HeldOutRows:
+    F, prior = anchors.features(block.X, n_threads=1), anchors.kernel.diagonal(block.X)
+    return HeldOutRows(block.X, *cvplus.held_out(F, prior, block.Y / unit - level, block.fold), block.fold)
+
+
+def _then(one: HeldOutRows, other: HeldOutRows) -> HeldOutRows:
+    return HeldOutRows(*map(joined, zip(one, other, strict=True)))
 
 
 def _scores(anchors: Anchors, cvplus: CVPlus, unit: Floats, level: Floats, block: Block) -> Scores:
     F, prior = anchors.features(block.X, n_threads=1), anchors.kernel.diagonal(block.X)
-    return cvplus.scores(F, prior, block.Y / unit - level, block.weight, block.fold)
+    return cvplus.scores(block.X, F, prior, block.Y / unit - level, block.fold)
 
 
-def _added(one: list[Sums], other: list[Sums]) -> list[Sums]:
-    return [a + b for a, b in zip(one, other, strict=True)]
+def _added(
+    one: tuple[list[Sums], Levels | None], other: tuple[list[Sums], Levels | None]
+) -> tuple[list[Sums], Levels | None]:
+    sums = [a + b for a, b in zip(one[0], other[0], strict=True)]
+    return sums, None if one[1] is None or other[1] is None else one[1] + other[1]
 
 
 SOLVER = Solver(False, lowrank_bytes, solve_lowrank)

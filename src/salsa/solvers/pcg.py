@@ -17,13 +17,14 @@ from scipy.linalg import solve_triangular
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import positive_factor
+from salsa.data.noise import Noise
 from salsa.expansion import KernelExpansion
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import penalty
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, marginals, uncertainty_of
 from salsa.uncertainty import Uncertainty
-from salsa.uncertainty.jackknife import ExactUncertainty
+from salsa.uncertainty.jackknife import ExactUncertainty, judged_by
 
 TOLERANCE = 1e-9  # residual relative to the norm of every right-hand side
 MOST_ITERATIONS = 300
@@ -39,13 +40,16 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     rows = task.rows.take(np.arange(len(task.rows)))
     X, Y = rows.X, rows.Y / task.unit - task.level
     added = penalty(task.kernel, X, ridge.path.alpha)
-    found = solve_pcg(anchors, X, Y, added, rows.weight, n_threads=task.threads)
+    noise = Noise(rows.weight, rows.group, task.rho)
+    found = solve_pcg(anchors, X, Y, added, noise, n_threads=task.threads)
     note = f"conjugate gradients: {found.iterations} iterations, relative residual {found.residual:.1e}"
     weight = rows.given_weight
     background = None if weight is None else marginals(task, X, weight)
     expansion = KernelExpansion(task.kernel, X, found.coef, found.offset + task.level, background).times(task.unit)
-    uncertainty: Uncertainty = ExactUncertainty(expansion, added, weight)
-    if len(X) > JACKKNIFE_ROWS:
+    assert task.table is not None
+    judged = judged_by(task.table.at(np.arange(len(X))), None)
+    uncertainty: Uncertainty = ExactUncertainty(expansion, added, noise, judged)
+    if len(X) > JACKKNIFE_ROWS or judged.fold is None:
         uncertainty = uncertainty_of(task, anchors, ridge.cvplus(anchors))
     return Solution(expansion, uncertainty, ridge.path, ridge.degrees_of_freedom, (note,))
 
@@ -60,14 +64,14 @@ class Iterated(NamedTuple):
 
 
 def solve_pcg(
-    anchors: Anchors, X: Floats, Y: Floats, alpha: float, weight: Floats, *, n_threads: int | None = None
+    anchors: Anchors, X: Floats, Y: Floats, alpha: float, noise: Noise, *, n_threads: int | None = None
 ) -> Iterated:
     """Return coefficients and offset of the exact ridge fit, with an unpenalised intercept as in ``solve_once``."""
-    kernel, penalty = anchors.kernel, (alpha / weight)[:, None]
+    kernel = anchors.kernel
     right = np.column_stack([Y, np.ones(len(X))])
     Z, iterations, residual = conjugate_gradients(
-        lambda V: kernel.product(X, X, V, n_threads=n_threads) + penalty * V,
-        _woodbury(anchors.features(X, n_threads=n_threads), penalty),
+        lambda V: kernel.product(X, X, V, n_threads=n_threads) + alpha * noise.times(V),
+        _woodbury(anchors.features(X, n_threads=n_threads), alpha, noise),
         right,
     )
     offset = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
@@ -100,15 +104,16 @@ def _ratio(a: Floats, b: Floats) -> Floats:
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
 
 
-def _woodbury(F: Floats, penalty: Floats) -> Operator:
-    """Return the map V -> (F F' + A)^-1 V, A the diagonal penalty (n, 1)."""
-    scaled = F / penalty
-    L = positive_factor(np.eye(F.shape[1]) + F.T @ scaled)
+def _woodbury(F: Floats, alpha: float, noise: Noise) -> Operator:
+    """Return the map V -> (F F' + alpha R)^-1 V = T'(T F F'T' + alpha I)^-1 T V, R the noise."""
+    F = noise.whiten(F)
+    L = positive_factor(alpha * np.eye(F.shape[1]) + F.T @ F)
 
     def precondition(V: Floats) -> Floats:
-        inner = solve_triangular(L, scaled.T @ V, lower=True, check_finite=False)
-        correction: Floats = scaled @ solve_triangular(L, inner, lower=True, trans=1, check_finite=False)
-        return V / penalty - correction
+        V = noise.whiten(V)
+        inner = solve_triangular(L, F.T @ V, lower=True, check_finite=False)
+        correction: Floats = F @ solve_triangular(L, inner, lower=True, trans=1, check_finite=False)
+        return noise.transposed((V - correction) / alpha)
 
     return precondition
 

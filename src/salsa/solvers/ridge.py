@@ -1,9 +1,9 @@
 """Kernel ridge regression on a factor: the whole alpha path, and exact held-out residuals without refitting.
 
-With K = Q diag(l) Q' (weighted, centred: see ``Factor``), G = (K + alpha I)^-1 on the range of P, and c = G y,
+With K = Q diag(l) Q' (whitened, centred: see ``Factor``), G = (K + alpha I)^-1 on the range of P, and c = G y,
 
     coefficients        c(alpha) = Q (Q'y / (l + alpha)) + (I - QQ') y / alpha
-    held-out fold B     r_B = (G_BB)^-1 c_B          exact for any folds, weights and outputs
+    held-out fold B     r_B = (G_BB)^-1 c_B          exact for any folds of whole groups, weights and outputs
     leave-one-out       r_i = c_i / G_ii
     degrees of freedom  trace(K G) = sum l / (l + alpha), plus one for an intercept
 
@@ -20,6 +20,7 @@ from scipy.linalg.blas import dsyrk
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import solve_positive, symmetric_eigen
+from salsa.data.noise import Noise
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
@@ -40,31 +41,27 @@ class HeldOut(Protocol):
 
 def coefficients(factor: Factor, Y: Floats, alpha: float) -> tuple[Floats, Floats]:
     """Return dual coefficients (n, q) and offset (q,) of the ridge fit of Y (n, q)."""
-    coef = factor.root_weight[:, None] * _dual(factor, Y, alpha)
-    return coef, _offset(factor.root_weight, factor.kernel_mean, Y, coef)
+    coef = factor.noise.transposed(_dual(factor, Y, alpha))
+    return coef, _offset(factor.noise, factor.kernel_mean, Y, coef)
 
 
 def expansion(kernel: AdditiveKernel, X: Floats, factor: Factor, Y: Floats, alpha: float) -> KernelExpansion:
     return KernelExpansion(kernel, X, *coefficients(factor, Y, alpha))
 
 
-def solve_once(
-    K: Floats, Y: Floats, alpha: float, sample_weight: Floats | None = None
-) -> tuple[Floats, Floats, str | None]:
+def solve_once(K: Floats, Y: Floats, alpha: float, noise: Noise | None = None) -> tuple[Floats, Floats, str | None]:
     """Return coefficients, offset and note for one alpha, from one Cholesky factor. K is overwritten.
 
     With an unpenalised intercept, c = z_y - z_u (u'z_y) / (u'z_u) where z = (K + alpha I)^-1 [y, u].
     """
-    weight = np.ones(len(K)) if sample_weight is None else sample_weight
-    root = np.sqrt(weight)
-    mean = weight @ K / weight.sum()
-    K *= root
-    K *= root[:, None]
+    noise = Noise(np.ones(len(K))) if noise is None else noise
+    mean, u = noise.mean_weight @ K, noise.ones
+    K = noise.whiten_both(K)
     K.flat[:: len(K) + 1] += alpha
-    Z, note = solve_positive(K, root[:, None] * np.column_stack([Y, np.ones(len(K))]))
+    Z, note = solve_positive(K, np.column_stack([noise.whiten(Y), u]))
     z_u = Z[:, -1]
-    coef = root[:, None] * (Z[:, :-1] - np.outer(z_u, root @ Z[:, :-1] / (root @ z_u)))
-    return coef, _offset(root, mean, Y, coef), note
+    coef = noise.transposed(Z[:, :-1] - np.outer(z_u, u @ Z[:, :-1] / (u @ z_u)))
+    return coef, _offset(noise, mean, Y, coef), note
 
 
 def degrees_of_freedom(factor: Factor, alpha: float) -> float:
@@ -81,7 +78,7 @@ def held_out(factor: Factor, Y: Floats, folds: Sequence[Fold], n_alphas: int = 3
     """
     n, r = factor.Q.shape
     sizes = np.array([len(fold.held_out) for fold in folds], dtype=float)
-    if (sizes == 1).all():
+    if (sizes == 1).all() and not factor.noise.shared:
         return _LeaveOneOut(factor, Y, folds)
     blocks = n_alphas * np.sum(sizes**2 * r + sizes**3 / 3)
     grams = np.sum((n - sizes) * r**2 + 10.0 * r**3)
@@ -100,12 +97,11 @@ def _dual(factor: Factor, Y: Floats, alpha: float) -> Floats:
     return c if factor.spans_everything else c + factor.remove(y - factor.Q @ Qy) / alpha
 
 
-def _offset(root_weight: Floats, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
-    """Return the offset mean(y) - mean over rows of K coef, both weighted; 0 without intercept."""
+def _offset(noise: Noise, kernel_mean: Floats | None, Y: Floats, coef: Floats) -> Floats:
+    """Return the offset mean(y) - mean over rows of K coef, both generalised; 0 without intercept."""
     if kernel_mean is None:
         return np.zeros(Y.shape[1])
-    weight = root_weight**2
-    offset: Floats = weight @ Y / weight.sum() - kernel_mean @ coef
+    offset: Floats = noise.mean_weight @ Y - kernel_mean @ coef
     return offset
 
 
@@ -124,7 +120,7 @@ class _LeaveOneOut:
         shrink = alpha / (self.factor.l + alpha)
         diagonal = self.rest + self.squares @ shrink
         diagonal = np.maximum(diagonal, _EPS * shrink.min(initial=1.0))  # rounding
-        r = alpha * _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.root_weight)[:, None]
+        r = alpha * _dual(self.factor, self.Y, alpha) / (diagonal * self.factor.noise.root)[:, None]
         return [r[fold.held_out] for fold in self.folds]
 
 
@@ -147,7 +143,7 @@ class _FoldBlocks:
             G += self._rest(B, Q_B)
         r, note = solve_positive(G, c[B])
         self.notes |= {note} if note else set()
-        return r / self.factor.root_weight[B][:, None]
+        return self.factor.noise.some(B).unwhiten(r)
 
     def _rest(self, B: Places, Q_B: Floats) -> Floats:
         u = self.factor.intercept_direction
@@ -171,21 +167,21 @@ class _FoldGrams:
         self.parts = [self._prepare(factor, F, factor.project(Y), fold.held_out) for fold in folds]
 
     @staticmethod
-    def _prepare(factor: Factor, F: Floats, y: Floats, B: Places) -> tuple[Floats, Floats, Floats, Floats, Floats]:
+    def _prepare(factor: Factor, F: Floats, y: Floats, B: Places) -> tuple[Floats, Floats, Floats, Floats, Noise]:
         keep = np.ones(len(F), dtype=bool)
         keep[B] = False
-        root_T, root_B = factor.root_weight[keep], factor.root_weight[B]
+        u_T, u_B = factor.noise.ones[keep], factor.noise.ones[B]
         F_T, y_T, F_B, y_B = F[keep], y[keep], F[B], y[B]
-        if factor.kernel_mean is not None:  # centre on the training rows' weighted mean
-            t = root_T / (root_T @ root_T)
+        if factor.kernel_mean is not None:  # centre on the training rows' generalised mean
+            t = u_T / (u_T @ u_T)
             F_mean, y_mean = t @ F_T, t @ y_T
-            F_T, y_T = F_T - np.outer(root_T, F_mean), y_T - np.outer(root_T, y_mean)
-            F_B, y_B = F_B - np.outer(root_B, F_mean), y_B - np.outer(root_B, y_mean)
+            F_T, y_T = F_T - np.outer(u_T, F_mean), y_T - np.outer(u_T, y_mean)
+            F_B, y_B = F_B - np.outer(u_B, F_mean), y_B - np.outer(u_B, y_mean)
         values, V = symmetric_eigen(F_T.T @ F_T)
-        return np.maximum(values, 0.0), V.T @ (F_T.T @ y_T), F_B @ V, y_B, root_B
+        return np.maximum(values, 0.0), V.T @ (F_T.T @ y_T), F_B @ V, y_B, factor.noise.some(B)
 
     def residuals(self, alpha: float) -> list[Floats]:
         return [
-            (y_B - F_B @ (target / (values + alpha)[:, None])) / root_B[:, None]
-            for values, target, F_B, y_B, root_B in self.parts
+            noise.unwhiten(y_B - F_B @ (target / (values + alpha)[:, None]))
+            for values, target, F_B, y_B, noise in self.parts
         ]

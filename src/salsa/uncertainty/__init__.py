@@ -47,9 +47,9 @@ class Uncertainty(Protocol):
         """
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
     ) -> Floats:
-        """Return lower and upper ends (m, q, 2) of intervals for new observations."""
+        """Return lower and upper ends (m, q, 2) of intervals for new observations at the rows X (m, D)."""
 
 
 class Unavailable(NamedTuple):

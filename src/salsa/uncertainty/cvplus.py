@@ -6,8 +6,9 @@ has the posterior covariance a alpha (C + alpha I)^-1, and the prior that the an
     t(x) = k(x, x) - |phi|^2 + alpha (phi - mean)'(C + alpha I)^-1 (phi - mean) + alpha / W,
 
 with the amplitude a of the exact model (see ``jackknife``): the least penalised sum of squares, over alpha, over W - 1.
-CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of models that did not see them. The
-sizes are counted in narrow classes, rounded up: counts of blocks from any machine add up.
+CV+ (Barber et al., 2021) adds the sizes of held-out residuals to the predictions of models that did not see them; where
+later rows judge, to the prediction of the model. The sizes are counted in narrow classes, rounded up: counts of blocks
+from any machine add up. They are counted relative to each of the three scales of ``jackknife``.
 """
 
 from __future__ import annotations
@@ -18,26 +19,33 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
+from salsa.uncertainty.local_scale import LocalScale
+from salsa.uncertainty.scales import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
 
 CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # classes of residuals over their scale, each 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
-_LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
 _BISECTIONS = 20
+KINDS = (PLAIN, POSTERIOR, LOCAL)
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Held-out residuals over their scale, counted by fold: plain, and scaled by sqrt(t(x) + alpha)."""
+    """Held-out residuals over each of the scales, counted by fold, and the sums of these scales in every class.
 
-    counts: Floats  # (2, folds, q, classes), weighted
-    scale: float  # sum of w sqrt(t(x) + alpha)
+    Both together give the interval score of any quantile: the widths of all intervals, and by how much they miss.
+    """
+
+    counts: Floats  # (kinds, folds, q, classes)
+    scales: Floats  # (kinds, q, classes): sums of the scales of the residuals in each class
+    largest: float  # posterior scale
 
     def __add__(self, other: Scores) -> Scores:
-        return Scores(self.counts + other.counts, self.scale + other.scale)
+        largest = max(self.largest, other.largest)
+        return Scores(self.counts + other.counts, self.scales + other.scales, largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +56,16 @@ class CVPlus:
     mean: Floats  # (r,) of phi
     root: Floats  # (r, r), lower triangular, in LAPACK's order: alpha (C + alpha I)^-1 = root root'
     alpha: float
-    weight: float  # W
+    weight: float  # W, the precision of the offset
     amplitude: Floats  # (q,)
-    thetas: Floats  # (folds, r, q) of the fits without each fold
+    thetas: Floats  # (folds, r, q) of the fits without each fold, or to the folds before it
     offsets: Floats  # (folds, q)
-    below: Floats  # (q, folds, classes): weight of the residuals up to the end of each class
-    scaled: NDArray[np.bool_]  # (q,)
+    below: Floats  # (q, folds, classes): number of the residuals up to the end of each class
+    scale: tuple[str, ...]  # (q,) the scale of intervals
+    largest: float = np.inf  # posterior scale of a training row: beyond it, intervals of constant scale widen
+    units: int = 0  # number of independent units; 0: the number of residuals
+    forward: bool = False  # later rows judge
+    local: LocalScale | None = None
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
@@ -65,26 +77,37 @@ class CVPlus:
         return np.sqrt(np.outer(t, self.amplitude))
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
     ) -> Floats:
         """CV+: lower and upper ends (m, q, 2) for new observations.
 
-        Of the values f_-fold(i)(x) + |r_i|, the ceil(coverage (W + 1))-th smallest is the upper end; the lower end is
-        the mirror image. Residuals count relative to sqrt(t + alpha) where scaled.
+        Of the n values f_-fold(i)(x) + score_i s(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower
+        end is the mirror image.
         """
-        need = coverage * (self.weight + 1.0) * (1.0 - 1e-12)
+        total = self.below[:, :, -1].sum(axis=1)
+        need = rank_of(coverage, total[:1], self.units)
         interval = np.empty((*prediction.shape, 2))
-        if need > self.weight:
+        if need > total[0]:
             interval[..., 0], interval[..., 1] = -np.inf, np.inf
             return interval
         F = solve_rows(self.L, k, n_threads=n_threads)
-        scale = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.alpha)
+        posterior = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.alpha)
+        widths = self._widths(X, posterior, n_threads)
         for j in range(prediction.shape[1]):
             left_out = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
-            reach = np.sqrt(self.amplitude[j]) * (scale if self.scaled[j] else np.full(len(F), np.sqrt(self.alpha)))
+            left_out = prediction[:, [j]] if self.forward else left_out
+            reach = np.sqrt(self.amplitude[j]) * widths[self.scale[j]][:, min(j, widths[self.scale[j]].shape[1] - 1)]
             interval[:, j, 0] = -self._end(j, -left_out, reach, need)
             interval[:, j, 1] = self._end(j, left_out, reach, need)
         return np.sort(interval, axis=-1)
+
+    def _widths(self, X: Floats, posterior: Floats, n_threads: int | None) -> dict[str, Floats]:
+        """Return the scales in use at m rows, (m, 1) or, of the local scale, (m, q)."""
+        plain = np.sqrt(self.alpha) * np.maximum(posterior / self.largest, 1.0)
+        widths = {PLAIN: plain[:, None], POSTERIOR: posterior[:, None]}
+        if self.local is not None and LOCAL in self.scale:
+            widths[LOCAL] = posterior[:, None] * self.local(X, n_threads=n_threads)
+        return widths
 
     def leave_one_out(
         self,
@@ -109,32 +132,51 @@ class CVPlus:
         without = Y - (Y - prediction) / rest[:, None]
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
-    def scores(self, F: Floats, prior: Floats, Y: Floats, weight: Floats, fold: NDArray[np.intp]) -> Scores:
-        """Count the sizes of held-out residuals of rows, by the folds (m,) that hold them out."""
+    def held_out(self, F: Floats, prior: Floats, Y: Floats, fold: Places) -> tuple[Floats, Floats]:
+        """Return the sizes (m, q) of held-out residuals of rows in folds (m,), and the posterior scales (m,)."""
         known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
-        scale = np.sqrt(self._remainder(F, known, prior) + self.alpha)
-        counts = np.zeros((2, len(self.thetas), Y.shape[1], CLASSES))
+        posterior = np.sqrt(self._remainder(F, known, prior) + self.alpha)
+        size = np.zeros_like(Y)
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)
-            size = np.abs(Y[rows] - offset - F[rows] @ theta) / np.sqrt(np.maximum(self.amplitude, 1e-300))
-            for kind, unit in enumerate((np.sqrt(self.alpha), scale[rows][:, None])):
-                place = _class(size / unit)
-                for j in range(Y.shape[1]):
-                    counts[kind, number, j] = np.bincount(place[:, j], weights=weight[rows], minlength=CLASSES)
-        return Scores(counts, float(weight @ scale))
+            size[rows] = np.abs(Y[rows] - offset - F[rows] @ theta)
+        return size / np.sqrt(np.maximum(self.amplitude, 1e-300)), posterior
+
+    def scores(self, X: Floats, F: Floats, prior: Floats, Y: Floats, fold: Places) -> Scores:
+        """Count the sizes of held-out residuals of rows, by the folds (m,) that hold them out."""
+        size, posterior = self.held_out(F, prior, Y, fold)
+        scales = [np.full((len(F), 1), np.sqrt(self.alpha)), posterior[:, None]]
+        if self.local is not None:
+            scales.append(posterior[:, None] * self.local.held_out(X, fold, n_threads=1))
+        counts, sums = (
+            np.zeros((len(scales), len(self.thetas), Y.shape[1], CLASSES)),
+            np.zeros((3, Y.shape[1], CLASSES)),
+        )
+        tested = fold > 0 if self.forward else np.ones(len(fold), dtype=bool)
+        for kind, scale in enumerate(scales):
+            place, scale = _class(size / scale), np.broadcast_to(scale, size.shape)
+            for j in range(Y.shape[1]):
+                sums[kind, j] = np.bincount(place[tested, j], weights=scale[tested, j], minlength=CLASSES)
+                for number in range(len(self.thetas)):
+                    chosen = tested & (fold == number)
+                    counts[kind, number, j] = np.bincount(place[chosen, j], minlength=CLASSES)
+        return Scores(counts, sums, float(posterior.max(initial=0.0)))
 
     def transformed(self, P: Floats, mean: Floats) -> CVPlus:
         """Return the uncertainty in terms of other features phi with this mean; it was learned with P'phi, P (r, R)."""
         return replace(self, mean=mean, root=lower_root(P @ self.root), thetas=P @ self.thetas)
 
-    def with_scores(self, scores: Scores) -> CVPlus:
-        """Store residual counts scaled up to all rows; per output, keep the kind of interval that is shorter."""
-        pooled = np.cumsum(scores.counts.sum(axis=1), axis=-1)  # (2, q, classes)
-        width = _END[np.argmax(pooled >= _LEVEL * pooled[..., -1:], axis=-1)]
-        counted = float(scores.counts[0, :, 0].sum())
-        scaled = width[1] * (scores.scale / counted) < width[0] * np.sqrt(self.alpha)
-        counts = np.where(scaled[None, :, None], scores.counts[1], scores.counts[0]) * (self.weight / counted)
-        return replace(self, below=np.cumsum(counts, axis=-1).transpose(1, 0, 2), scaled=scaled)
+    def with_scores(self, scores: Scores, n: int) -> CVPlus:
+        """Store residual counts scaled up to n rows; per output, keep the scale of the least interval score."""
+        pooled = scores.counts.sum(axis=1)  # (kinds, q, classes)
+        kinds = range(len(pooled))
+        outputs = range(pooled.shape[1])
+        best = [min(kinds, key=lambda kind: _interval_score(pooled[kind, j], scores.scales[kind, j])) for j in outputs]
+        counts = np.array([scores.counts[kind, :, j] for j, kind in enumerate(best)])  # (q, folds, classes)
+        counts *= n / counts[0].sum()
+        counts = counts.sum(axis=1, keepdims=True) if self.forward else counts
+        scale = tuple(KINDS[kind] for kind in best)
+        return replace(self, below=np.cumsum(counts, axis=-1), scale=scale, largest=scores.largest)
 
     def _known(self, F: Floats, constant: float, n_threads: int | None) -> Floats:
         """Return root' (phi - constant mean) (m, r)."""
@@ -177,6 +219,17 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
     return classes
 
 
+def _interval_score(counts: Floats, scales: Floats) -> float:
+    """Return ``scales.interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
+    reached, total = np.cumsum(counts), 0.0
+    middle = np.append(_END[:-1], LARGEST)
+    for level in LEVELS:
+        q = middle[int(np.searchsorted(reached, level * reached[-1]))]
+        missed = np.maximum(middle - q, 0.0) @ scales
+        total += float((1 - level) * q * scales.sum() + missed)
+    return total
+
+
 def lower_root(A: Floats) -> Floats:
     """Return a lower triangular root (r, r), in LAPACK's order, with root root' = A A'; A (r, R), R >= r."""
     (upper,) = qr(A.T, mode="r", check_finite=False)
@@ -191,6 +244,7 @@ class LowRankUncertainty:
     unit: Floats  # (q,)
     points: Floats  # (r, D), the anchors
     keeps_rows: bool = False
+    grouped: bool = False  # rows share the levels of groups
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Do nothing: a low-rank fit keeps all that predictions need."""
@@ -199,14 +253,16 @@ class LowRankUncertainty:
         return self.unit * self.cvplus.posterior_sd(k, prior, constant, n_threads=n_threads)
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
     ) -> Floats:
-        ends = self.cvplus.interval(prediction / self.unit, k, prior, coverage, n_threads=n_threads)
+        ends = self.cvplus.interval(X, prediction / self.unit, k, prior, coverage, n_threads=n_threads)
         return self.unit[:, None] * ends
 
     def leave_one_out(
         self, rows: Observations, prediction: Floats, k: Floats, prior: Floats, *, n_threads: int | None = None
     ) -> LeaveOneOut:
+        if self.grouped:
+            raise ValueError("this low-rank model has groups, and a row alone cannot be left out: use cross-validation")
         unit, Y = self.unit, rows.Y / self.unit
         found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, rows.weight, n_threads=n_threads)
         return LeaveOneOut(unit * found.target, unit * found.prediction, unit * found.sd, found.weight)

@@ -1,64 +1,95 @@
 """Uncertainty of predictions: posterior standard deviations and jackknife+ intervals, both without a single refit.
 
-The fit is f(x) = b + k(x)'c with C = K + alpha W^-1, u = C^-1 1, M = C^-1 - uu' / (1'u), c = M y, b = u'y / (1'u):
-W holds the sample weights, and a weight of 2 is the row twice. With L L' = W^1/2 K W^1/2 + alpha I, p = L^-1 W^1/2 1
-and v = L^-1 W^1/2 k(x), everything below is one triangular product away:
+The fit is f(x) = b + k(x)'c with C = K + alpha R, u = C^-1 1, M = C^-1 - uu' / (1'u), c = M y, b = u'y / (1'u): R is
+the noise (``salsa.data.noise``), W^-1 for weights alone, and T = R^-1/2. With L L' = T K T' + alpha I, p = L^-1 T 1
+and v = L^-1 T k(x), everything below is one triangular product away:
 
     remainder          t(x) = k(x, x) - |v|^2 + (1 - p'v)^2 / |p|^2      variance that the rows do not explain
-    effects            h(x) = df(x) / dy = W^1/2 L^-T (v + p (1 - p'v) / |p|^2)
-    leave-one-out      r_i = c_i / M_ii,   f_-i(x) = f(x) - h_i(x) r_i,   t_-i(x) = t(x) + h_i(x)^2 / M_ii
+    effects            h(x) = df(x) / dy = T'L^-T (v + p (1 - p'v) / |p|^2)
+    held-out block B   r_B = M_BB^-1 c_B,   f_-B(x) = f(x) - h_B(x)'r_B,   t_-B(x) = t(x) + h_B(x)'M_BB^-1 h_B(x)
 
-Row i with y_i replaced by its own leave-one-out prediction y_i - r_i does not move f_-i, hence the middle formula; and
-1 / M_ii = t_-i(x_i) + alpha / w_i is the variance of what row i adds, with gain h_i(x), hence the last. Every copy of
-a weighted row is left out at once.
+A block is a row, a group, a cell of aggregated counts, or a given fold. Block B with y_B replaced by its own held-out
+prediction y_B - r_B does not move f_-B, hence the middle formula; and M_BB^-1 = t_-B + alpha R_BB is the covariance of
+what block B adds, with gain h_B(x), hence the last.
 
-The Gaussian process whose posterior mean is f has prior covariance a k and noise variance a alpha, and a flat prior on
-b. Restricted maximum likelihood gives the amplitude a = y'My / (sum of weights - 1): alpha y'My is the minimum of the
-penalised sum of squares, hence the same for a weight of 2 and the row twice.
+The Gaussian process whose posterior mean is f has prior covariance a k and noise covariance a alpha R, and a flat prior
+on b. Restricted maximum likelihood gives the amplitude a = y'My / (n - 1).
+
+Intervals are f_-B(x) +- q s(x) with one of three scales s: constant, the posterior scale sqrt(t_-B(x) + alpha), or that
+times the local scale of the noise (``local_scale``). The one with the least interval score on held-out rows is used.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dger, dtrsm
 from scipy.linalg.lapack import dtrtri
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._utils.memory import EXACT_ADVICE, exact_bytes, memory_limit_bytes, require_memory
-from salsa._utils.rowwise import dot_rows, solve_rows
-from salsa._utils.weighted import power_of_two, weights_or_ones
+from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
+from salsa._utils.weighted import power_of_two
+from salsa.data.noise import Noise
+from salsa.data.splits import Splits, members
 from salsa.expansion import KernelExpansion
 from salsa.uncertainty import LeaveOneOut
+from salsa.uncertainty.local_scale import LocalScale, learn_local_scale
+from salsa.uncertainty.scales import LOCAL, PLAIN, POSTERIOR, best_scale, rank_of
 
 _TINY = float(np.finfo(np.float64).tiny)
-_LEVEL = 0.9  # the coverage at which scaled and plain intervals are compared
+
+
+class Judged(NamedTuple):
+    """How held-out residuals are found and counted.
+
+    Residuals belong to blocks that are held out together, or, where later rows judge or rows are tested otherwise than
+    once, they were found at the time of the fit (`forward`).
+    """
+
+    block: Places | None = None  # (n,), None: every row by itself
+    units: int = 0  # number of independent units; 0: the number of residuals
+    counts: Floats | None = None  # (n,) how many new observations a row stands for; None: one
+    fold: Places | None = None  # (n,) folds of the local scale; None: it is not learned
+    forward: Forward | None = None
+
+
+class Forward(NamedTuple):
+    """Residuals of tested rows: their places, sizes (k, q) in the units of the target, and variances (k,)."""
+
+    row: Places
+    residual: Floats
+    variance: Floats
+
+
+def judged_by(splits: Splits, count: Floats | None) -> Judged:
+    """Return how the splits of a fit judge its intervals; ``forward`` is left to ``forward_residuals``."""
+    number = splits.partition()
+    units = 0 if splits.unit is None else int(splits.unit.max()) + 1
+    if splits.given:
+        return Judged(number, units, count, number)
+    return Judged(splits.unit, units, count, number)
 
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
     """The uncertainty of an exact fit, in the units that it was solved in: 8 n^2 bytes for n rows, q outputs."""
 
-    L: Floats  # (n, n) lower triangular, L L' = W^1/2 K W^1/2 + alpha I
-    level: Floats  # (n,) p = L^-1 W^1/2 1
+    L: Floats  # (n, n) lower triangular, L L' = T K T' + alpha I
+    level: Floats  # (n,) p = L^-1 T 1
     target: Floats  # (n, q) y
-    weight: Floats  # (n,) > 0
+    noise: Noise
     alpha: float
-    amplitude: Floats  # (q,) a; infinite where the weights sum to 1 or less: it cannot be estimated from one row
-    loo_variance: Floats  # (n,) 1 / M_ii; 0 for a single row, which leaves nothing behind
-    loo_residual: Floats  # (n, q) r_i; 0 for a single row
-    score: Floats  # (n, q) |r_i|, divided by loo_scale where scaled; infinite for a single row
-    scaled: NDArray[np.bool_]  # (q,) whether intervals are wider where t(x) is
-
-    @property
-    def noise(self) -> Floats:
-        """Variance (q,) of y about f: a alpha."""
-        return self.alpha * self.amplitude
+    amplitude: Floats  # (q,) a; infinite for a single row, which cannot tell
+    held: Held
+    judged: Judged
+    local: LocalScale | None
+    scale: tuple[str, ...]  # (q,) the scale of intervals
+    score: Floats  # (k, q) |r_i| over its scale; infinite for a single row
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
@@ -70,91 +101,171 @@ class Jackknife:
         return np.sqrt(np.outer(t, self.amplitude))
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
     ) -> Floats:
         """Jackknife+ (Barber et al., Annals of Statistics, 2021): lower and upper ends (m, q, 2) for new observations.
 
-        Of the n values f_-i(x) + score_i s_i(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower end
-        is the mirror image. s_i = 1, or the leave-one-out predictive scale sqrt(t_-i(x) + alpha) where scaled. A weight
-        of 2 is two of the n values. A new observation is covered with probability >= 2 coverage - 1 whatever the
-        distribution, and about `coverage` in practice. Rows whose weights sum to N cannot promise more than
-        N / (N + 1): beyond that, the ends are infinite. Takes 2 m n^2 flops, and up to eight times the memory of k.
+        Of the n values f_-B(x) + score_i s(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower end
+        is the mirror image. With groups of g rows on average, g takes the place of the 1, which stands for what is new.
+        A new observation is covered with probability >= 2 coverage - 1 whatever the distribution, and about `coverage`
+        in practice. With too few units for the coverage, the ends are infinite. Takes 2 m n^2 flops, and up to eight
+        times the memory of k.
         """
         interval = np.empty((*prediction.shape, 2))
         V = _half_solve(self, k, n_threads)
         t = _remainder(self, V, prior)
-        H = _effects(self, V, n_threads)
-        scale = _scales(self, H, t) if self.scaled.any() else np.empty(0)
+        H = None if self.judged.forward else _effects(self, V, n_threads)
+        widths = self._widths(X, t, H, n_threads)
+        count = _counts(self.judged, self.held)
         for j, f in enumerate(prediction.T):
-            left_out = f[:, None] - H * self.loo_residual[:, j]
-            reach = self.score[:, j] * (scale if self.scaled[j] else 1.0)
-            interval[:, j, 0] = -_quantile(reach - left_out, self.weight, coverage)
-            interval[:, j, 1] = _quantile(reach + left_out, self.weight, coverage)
+            left_out = f[:, None] if H is None else f[:, None] - _by_block(H * self.held.residual[:, j], self.judged)
+            reach = self.score[:, j] * widths[self.scale[j]][..., j if self.scale[j] == LOCAL else 0]
+            need = rank_of(coverage, count, self.judged.units)
+            interval[:, j, 0] = -_quantile(reach - left_out, count, need)
+            interval[:, j, 1] = _quantile(reach + left_out, count, need)
         return np.sort(interval, axis=-1)  # the ends can only cross for a coverage below one half
 
     def leave_one_out(self, unit: Floats) -> LeaveOneOut:
-        """Return the leave-one-out predictions of every training row, times the units (q,) of the outputs."""
-        scale = _loo_scale(self.loo_variance, self.alpha, self.weight)
-        sd = np.where(self.loo_variance > 0.0, scale, np.inf)[:, None] * np.sqrt(self.amplitude)
-        prediction = self.target - self.loo_residual
-        return LeaveOneOut(unit * self.target, unit * prediction, unit * sd, self.weight)
+        """Return the held-out predictions of the training rows that were held out, times the units (q,) of outputs."""
+        row = self.held.row
+        sd = np.where(self.held.variance > 0.0, np.sqrt(self.held.variance), np.inf)[:, None] * np.sqrt(self.amplitude)
+        target = self.target[row]
+        prediction = target - self.held.residual
+        return LeaveOneOut(unit * target, unit * prediction, unit * sd, self.noise.weight[row])
+
+    def _widths(self, X: Floats, t: Floats, H: Floats | None, n_threads: int | None) -> dict[str, Floats]:
+        """Return the scales in use at m rows, (m, n or 1, 1) or, of the local scale, (m, n or 1, q)."""
+        widths: dict[str, Floats] = {}
+        largest = float(self.held.scale.max())
+        widths[PLAIN] = np.sqrt(np.maximum((t + self.alpha) / largest**2, 1.0))[:, None, None]
+        if set(self.scale) == {PLAIN}:
+            return widths
+        posterior = np.sqrt((t + self.alpha)[:, None] if H is None else _held_out_variance(self, H, t))
+        widths[POSTERIOR] = posterior[:, :, None]
+        if self.local is not None and LOCAL in self.scale:
+            widths[LOCAL] = posterior[:, :, None] * self.local(X, n_threads=n_threads)[:, None, :]
+        return widths
 
 
-def learn_jackknife(K: Floats, Y: Floats, coef: Floats, alpha: float, weight: Floats | None = None) -> Jackknife:
+class Held(NamedTuple):
+    """Held-out residuals: rows (k,), residuals (k, q), variances of what they add (k,), scales of a new row (k,)."""
+
+    row: Places
+    residual: Floats
+    variance: Floats  # 0 for a single row, which leaves nothing behind
+    scale: Floats
+    roots: tuple[tuple[Places, Floats], ...] = ()  # rows of every block of several rows, and a root of M_BB^-1
+
+
+def learn_jackknife(
+    K: Floats, X: Floats, Y: Floats, coef: Floats, alpha: float, noise: Noise, kernel: Any, judged: Judged
+) -> Jackknife:
     """Return the uncertainty from K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
 
-    Takes 2/3 n^3 flops, and memory for one matrix beside K.
+    Takes n^3 flops, and memory for one matrix beside K.
     """
-    w = weights_or_ones(weight, len(K))
-    K *= np.sqrt(w)
-    K *= np.sqrt(w)[:, None]
+    K = noise.whiten_both(K)
     K.flat[:: len(K) + 1] += alpha
     L = positive_factor(K)
-    level = dtrsm(1.0, L, np.sqrt(w)[:, None], lower=1)[:, 0]
-    loo_variance = _loo_variance(L, level, w, K)
-    residual = coef * loo_variance[:, None]
-    scale = _loo_scale(loo_variance, alpha, w)
-    size = np.where(loo_variance[:, None] > 0.0, np.abs(residual), np.inf)
-    scaled = _width(size / scale[:, None], w) * (w @ scale / w.sum()) < _width(size, w)
-    score = np.where(scaled, size / scale[:, None], size)
-    return Jackknife(L, level, Y, w, alpha, _amplitude(Y, coef, w), loo_variance, residual, score, scaled)
+    level = dtrsm(1.0, L, noise.ones[:, None], lower=1)[:, 0]
+    if judged.forward is None:
+        held = _hold_out(_projected_inverse(L, level, noise, K), coef, alpha, noise, judged.block)
+    else:
+        held = _from_forward(judged.forward, alpha, noise)
+    known = held.variance > 0.0
+    size = np.where(known[:, None], np.abs(held.residual), np.inf)
+    local = None
+    if judged.fold is not None and known.all() and judged.forward is None and len(np.unique(judged.fold)) > 1:
+        local = learn_local_scale(kernel, X, size / held.scale[:, None], judged.fold, judged.counts)
+    scales = {PLAIN: np.ones((len(size), 1)), POSTERIOR: held.scale[:, None]}
+    if local is not None:
+        scales[LOCAL] = held.scale[:, None] * local.held_out(X, judged.fold, n_threads=1)
+    chosen = best_scale(size, scales, _counts(judged, held), judged.units)
+    columns = [scales[name][:, j if name == LOCAL else 0] for j, name in enumerate(chosen)]
+    score = size / np.column_stack(columns)
+    amplitude = _amplitude(Y, coef, noise)
+    return Jackknife(L, level, Y, noise, alpha, amplitude, held, judged, local, chosen, score)
 
 
-def _loo_variance(L: Floats, level: Floats, weight: Floats, work: Floats) -> Floats:
-    """1 / M_ii (n,), with M_ii = w_i |(I - pp'/|p|^2) L^-1 e_i|^2: no difference of nearly equal numbers."""
+def forward_residuals(K: Floats, Y: Floats, coef: Floats, alpha: float, noise: Noise, splits: Splits) -> Forward:
+    """Return the residuals of all tested rows, by the fits to the training rows of each split. K is overwritten."""
+    K = noise.whiten_both(K)
+    K.flat[:: len(K) + 1] += alpha
+    L = positive_factor(K)
+    level = dtrsm(1.0, L, noise.ones[:, None], lower=1)[:, 0]
+    A = _projected_inverse(L, level, noise, K)
+    rows, residuals, variances = [], [], []
+    for fold in splits.folds:
+        root = _block_root(A[:, fold.held_out])
+        residuals.append((root @ (root.T @ coef[fold.held_out]))[fold.test])
+        variances.append(np.sum(root**2, axis=1)[fold.test])
+        rows.append(fold.tested)
+    return Forward(np.concatenate(rows), np.concatenate(residuals), np.concatenate(variances))
+
+
+def _from_forward(forward: Forward, alpha: float, noise: Noise) -> Held:
+    variance = forward.variance
+    return Held(forward.row, forward.residual, variance, _new_row_scale(variance, alpha, noise.weight[forward.row]))
+
+
+def _projected_inverse(L: Floats, level: Floats, noise: Noise, work: Floats) -> Floats:
+    """Return A (n, n) = (I - pp'/|p|^2) L^-1 T, in the place of `work`: M = A'A, no difference of near numbers."""
     work.T[...] = L
     inverse, _ = dtrtri(work.T, lower=1, overwrite_c=1)
     p = level / np.linalg.norm(level)
     inverse = dger(-1.0, p, p @ inverse, a=inverse, overwrite_a=1)
-    M = weight * np.einsum("ij,ij->j", inverse, inverse)
-    variance: Floats = np.divide(1.0, M, out=np.zeros_like(M), where=(M > 0.0) & (len(M) > 1))
-    return variance
+    return inverse if noise.plain else noise.transpose_rows(inverse)
 
 
-def _loo_scale(loo_variance: Floats, alpha: float, weight: Floats) -> Floats:
-    """sqrt(t_-i(x_i) + alpha) (n,): of one more observation at x_i, not of the mean of its w_i copies."""
-    variance = loo_variance + alpha * (1.0 - 1.0 / weight)
-    return np.sqrt(np.maximum(variance, alpha if alpha > 0.0 else _TINY))
+def _hold_out(A: Floats, coef: Floats, alpha: float, noise: Noise, block: Places | None) -> Held:
+    """Return the held-out residuals of all rows, from M = A'A."""
+    M = np.einsum("ij,ij->j", A, A)
+    n = len(M)
+    variance: Floats = np.divide(1.0, M, out=np.zeros_like(M), where=(M > 0.0) & (n > 1))
+    residual, roots = coef * variance[:, None], []
+    for rows in [] if block is None else members(block):
+        if len(rows) == 1:
+            continue
+        if len(rows) == n:  # nothing is left to predict from
+            variance[:], residual[:] = 0.0, 0.0
+            continue
+        root = _block_root(A[:, rows])
+        residual[rows] = root @ (root.T @ coef[rows])
+        variance[rows] = np.sum(root**2, axis=1)
+        roots.append((rows, root))
+    return Held(np.arange(n), residual, variance, _new_row_scale(variance, alpha, noise.weight), tuple(roots))
 
 
-def _amplitude(Y: Floats, coef: Floats, weight: Floats) -> Floats:
-    """Return the amplitude a (q,) = y'My / (sum of weights - 1)."""
-    total = weight.sum()
-    if total <= 1.0:
+def _block_root(A: Floats) -> Floats:
+    """Return a root (b, b) of (A'A)^-1 for the columns A (n, b) of a block."""
+    L = positive_factor(np.ascontiguousarray(A.T @ A))
+    inverse, _ = dtrtri(L, lower=1)
+    return np.tril(inverse).T
+
+
+def _new_row_scale(variance: Floats, alpha: float, weight: Floats) -> Floats:
+    """sqrt(t_-B(x_i) + alpha R_ii) for one more observation of weight one at x_i, whatever the weight of row i."""
+    new = variance + alpha * (1.0 - 1.0 / weight)
+    return np.sqrt(np.maximum(new, alpha if alpha > 0.0 else _TINY))
+
+
+def _amplitude(Y: Floats, coef: Floats, noise: Noise) -> Floats:
+    """Return the amplitude a (q,) = y'My / (n - 1)."""
+    n = len(Y)
+    if n == 1:
         return np.full(Y.shape[1], np.inf)
-    form = np.einsum("ij,ij->j", Y - weight @ Y / total, coef)
-    amplitude: Floats = np.maximum(form, 0.0) / (total - 1.0)
+    form = np.einsum("ij,ij->j", Y - noise.mean_weight @ Y, coef)
+    amplitude: Floats = np.maximum(form, 0.0) / (n - 1.0)
     return amplitude
 
 
-def _width(size: Floats, weight: Floats) -> Floats:
-    """Quantile (q,) of the sizes (n, q) that a share _LEVEL of new ones does not exceed."""
-    return _quantile(size.T.copy(), weight, _LEVEL)  # which reorders its argument
+def _counts(judged: Judged, held: Held) -> Floats:
+    return np.ones(len(held.row)) if judged.counts is None else judged.counts[held.row]
 
 
 def _half_solve(uncertainty: Jackknife, k: Floats, n_threads: int | None) -> Floats:
-    """Return the rows v' (m, n) of (L^-1 W^1/2 k')'."""
-    return solve_rows(uncertainty.L, k * np.sqrt(uncertainty.weight), overwrite=True, n_threads=n_threads)
+    """Return the rows v' (m, n) of (L^-1 T k')'."""
+    return solve_rows(uncertainty.L, uncertainty.noise.whiten_rows(k), overwrite=True, n_threads=n_threads)
 
 
 def _missing(uncertainty: Jackknife, V: Floats, constant: float = 1.0) -> Floats:
@@ -178,33 +289,43 @@ def _effects(uncertainty: Jackknife, V: Floats, n_threads: int | None) -> Floats
     """Return the effects h(x)' (m, n) = df(x) / dy; V is overwritten."""
     V += _missing(uncertainty, V)[:, None] * uncertainty.level
     H = solve_rows(uncertainty.L, V, transposed=True, overwrite=True, n_threads=n_threads)
-    H *= np.sqrt(uncertainty.weight)
-    return H
+    return uncertainty.noise.transpose_rows(H)
 
 
-def _scales(uncertainty: Jackknife, H: Floats, t: Floats) -> Floats:
-    """Return the leave-one-out scales sqrt(t_-i(x) + alpha) (m, n)."""
-    scale = H * H
-    scale *= uncertainty.loo_variance
-    scale += (t + uncertainty.alpha)[:, None]
-    return np.sqrt(scale, out=scale)
+def _by_block(shift: Floats, judged: Judged) -> Floats:
+    """Return the sums (m, n) of a block's values, at every row of the block."""
+    if judged.block is None:
+        return shift
+    order = np.argsort(judged.block, kind="stable")
+    starts = np.append(0, np.cumsum(np.bincount(judged.block))[:-1])
+    return np.add.reduceat(shift[:, order], starts, axis=1)[:, judged.block]
 
 
-def _quantile(values: Floats, weight: Floats, coverage: float) -> Floats:
-    """Return per row of values (m, n), which is overwritten, the smallest that outweighs a share `coverage` of N + 1.
+def _held_out_variance(uncertainty: Jackknife, H: Floats, t: Floats) -> Floats:
+    """Return t_-B(x) + alpha (m, n), B the block of each row."""
+    held, alone = uncertainty.held, np.ones(H.shape[1], dtype=bool)
+    variance = H * H
+    for rows, root in held.roots:
+        variance[:, rows] = dot_rows(part := times_rows(H[:, rows], root.T), part)[:, None]
+        alone[rows] = False
+    variance[:, alone] *= held.variance[alone]
+    variance += (t + uncertainty.alpha)[:, None]
+    return variance
 
-    N is the sum of weights, and 1 stands for the new row. The result is infinite if N is too small.
+
+def _quantile(values: Floats, count: Floats, need: float) -> Floats:
+    """Return per row of values (m, n), which is overwritten, the smallest that `need` of the counts do not exceed.
+
+    The result is infinite if there are not so many.
     """
-    total = weight.sum()
-    need = coverage * (total + 1.0) * (1.0 - 1e-12)  # 0.9 * 10 is 9, whatever rounding says
-    if need > total:
+    if need > count.sum():
         return np.full(len(values), np.inf)
-    if (weight == 1.0).all():
+    if (count == 1.0).all():
         rank = max(int(np.ceil(need)), 1) - 1
         values.partition(rank, axis=1)
         return values[:, rank].copy()
     order = values.argsort(axis=1)
-    short = np.sum(np.cumsum(weight[order], axis=1) < need, axis=1, keepdims=True)
+    short = np.sum(np.cumsum(count[order], axis=1) < need, axis=1, keepdims=True)
     rank = np.minimum(short, values.shape[1] - 1)
     return np.take_along_axis(values, np.take_along_axis(order, rank, axis=1), axis=1)[:, 0]
 
@@ -218,7 +339,8 @@ class ExactUncertainty:
 
     expansion: KernelExpansion
     penalty: float  # added to the diagonal of the kernel matrix
-    weight: Floats | None  # (n,), None if all are one
+    noise: Noise
+    judged: Judged = field(default_factory=Judged)
     keeps_rows: bool = True
 
     @property
@@ -231,25 +353,32 @@ class ExactUncertainty:
         kernel, X, coef, _ = self.expansion.parts
         limit = memory_limit_bytes(memory_limit)
         require_memory(exact_bytes(len(X)), limit, "the uncertainty of predictions", EXACT_ADVICE)
-        w = weights_or_ones(self.weight, len(X))
-        Y = self.expansion.predict(X, n_threads=threads) + self.penalty * coef / w[:, None]
-        unit = power_of_two(Y)
+        Y = self.expansion.predict(X, n_threads=threads) + self.penalty * self.noise.times(coef)
+        unit, judged = power_of_two(Y), self.judged
+        if judged.forward is not None:
+            judged = judged._replace(forward=judged.forward._replace(residual=judged.forward.residual / unit))
+        K, scaled = kernel(X, n_threads=threads), (Y / unit, coef / unit)
         with one_blas_thread():
-            learned = learn_jackknife(kernel(X, n_threads=threads), Y / unit, coef / unit, self.penalty, w)
+            learned = learn_jackknife(K, X, *scaled, self.penalty, self.noise, kernel, judged)
         self.__dict__["_learned"] = learned, unit
+
+    @property
+    def scale(self) -> tuple[str, ...]:
+        """The scale of the intervals of every output, once prepared."""
+        return self._learned[0].scale
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         jackknife, unit = self._learned
         return unit * jackknife.posterior_sd(k, prior, constant, n_threads=n_threads)
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
     ) -> Floats:
         jackknife, unit = self._learned
-        return unit[:, None] * jackknife.interval(prediction / unit, k, prior, coverage, n_threads=n_threads)
+        return unit[:, None] * jackknife.interval(X, prediction / unit, k, prior, coverage, n_threads=n_threads)
 
     def training_rows(self) -> LeaveOneOut:
-        """Return what the model without each training row says of it, in the order of the anchors."""
+        """Return what the model without each training row, or its block, says of it, in the order of the anchors."""
         jackknife, unit = self._learned
         return jackknife.leave_one_out(unit)
 

@@ -17,6 +17,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.memory import memory_limit_bytes, require_memory
 from salsa._utils.weighted import power_of_two
 from salsa.baselines.methods.estimator import Method, Seed
+from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels.symmetric import largest_order
@@ -59,8 +60,8 @@ class AdditiveGPRegressor(Method):
         structure = self._structure(D)
         require_memory(24 * n * n, memory_limit_bytes(None), f"the kernel matrix of {n} rows", "Fit on fewer rows.")
         unit = power_of_two(Y)
-        problem = Problem(X, Y / unit, None, ("gaussian",) * D)
-        splits = Splits(2, check_random_state(self.random_state), np.ones(len(problem.X), dtype=bool))
+        splits = Splits(n, (), check_random_state(self.random_state))
+        problem = Problem(X, Y / unit, Noise(np.ones(n)), splits, ("gaussian",) * D)
         rows = splits.sample(problem.Y, self.learning_rows)
         learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
         self.kernel_, self.noise_ = learned.kernel, learned.noise

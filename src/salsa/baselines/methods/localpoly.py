@@ -18,7 +18,7 @@ from salsa._utils.blas import one_blas_thread
 from salsa.baselines.methods.estimator import Seed, WeightedMethod, is_folds, weighted_errors
 from salsa.baselines.methods.localfits import LocalFits
 from salsa.data.rows import Observations
-from salsa.data.splits import Fold, Splits, parse_cv
+from salsa.data.splits import Fold, Given, make_splits, parse_cv
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.options import is_text, per_feature
 
@@ -101,14 +101,15 @@ class LocalPolynomialRegressor(WeightedMethod):
         """Keep the rows, in units of their bandwidths, and choose the bandwidths."""
         _check_choices(self.degree, self.ridge, self.cv)
         if is_folds(self.cv):
-            rows = rows.some(rows.weight > 0).sorted()
+            rows = rows.some(rows.weight > 0)
+            rows = rows.some(rows.ascending())
         used, c, self.cv_errors_ = rows.weight > 0, _multiple(self.bandwidth), dict[float, float]()
         kept = rows.some(used)
         unit = self._bandwidth_unit(kept.X, kept.weight)
         fits = self._local_fits(kept, c * unit)
         if is_text(self.bandwidth, "auto") and used.sum() > 1:
             random_state = check_random_state(self.random_state)
-            folds = Splits(parse_cv(self.cv), random_state, used, rows.X, rows.Y).folds()
+            folds = list(make_splits(parse_cv(self.cv), Given(used, rows.X, rows.Y), None, random_state).folds)
             c = self._choose_multiple(fits, folds, random_state)
             fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
         self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits
@@ -132,7 +133,7 @@ class LocalPolynomialRegressor(WeightedMethod):
 
     def _local_fits(self, rows: Observations, bandwidth: Floats) -> LocalFits:
         """Centre the rows at their mean, divide them by the bandwidths, and return their local fits."""
-        X, Y, weight = rows
+        X, Y, weight, _ = rows
         share = weight / weight.sum()
         self._centre, self._offset = share @ X, share @ Y
         Z = (X - self._centre) / bandwidth

@@ -35,6 +35,18 @@ class Sums:
         xx += np.tril(xx, -1).T
         return cls(float(w.sum()), F.T @ root[:, 0], Y.T @ root[:, 0], xx, F.T @ Y, np.sum(Y**2, axis=0))
 
+    def without_levels(self, levels: Floats, rho: float) -> Sums:
+        """Return the sums with R^-1 in the place of W (``salsa.data.noise``), from levels (g, 1 + r + q) of groups.
+
+        A row of levels has the sums of w, w phi and w y over one group: Phi'R^-1 Phi = Phi'W Phi - sum c s s',
+        c = rho / (1 + rho w).
+        """
+        r, weight = len(self.x), levels[:, 0]
+        S = np.sqrt(rho / (1.0 + rho * weight))[:, None] * levels
+        one, x, y = S[:, 0], S[:, 1 : r + 1], S[:, r + 1 :]
+        minus = Sums(float(one @ one), x.T @ one, y.T @ one, x.T @ x, x.T @ y, np.sum(y**2, axis=0))
+        return self - minus
+
     def __add__(self, other: Sums) -> Sums:
         return Sums(**{name: value + getattr(other, name) for name, value in vars(self).items()})
 

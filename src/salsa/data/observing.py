@@ -1,0 +1,95 @@
+"""From rows to observations: copies are merged, weights are one on average, and units say what is held out together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from salsa._utils.arrays import Floats, Places
+from salsa.data.blocks import Survey
+from salsa.data.copies import Cells, find_cells, merged, prints_of
+from salsa.data.rows import Observations
+
+
+class Judgeable(NamedTuple):
+    """Observations with weights that are one on average, and what is held out together."""
+
+    rows: Observations
+    unit: Places | None  # (n,) of groups, or of cells of aggregated counts; None: every row by itself
+    counts: Floats | None  # (n,) how many new observations a row stands for; None: one
+    mean_weight: float  # of the weights as given
+    notes: tuple[str, ...]
+
+
+def judged(kept: Observations, *, merge: bool, ascending: bool) -> Judgeable:
+    """Return the observations of rows with positive weights.
+
+    merge: copies become one row; otherwise they stay, in one unit. ascending: the order of the rows does not matter.
+    """
+    cells = find_cells(prints_of(kept))
+    unit, counts = _units(kept, cells), _counts(kept, cells)
+    rows, notes = kept, _notes(cells, len(kept.X))
+    if merge and cells is not None and cells.copies.any():
+        rows, once = merged(kept, cells)
+        unit, counts = _at(unit, once), _at(counts, once)
+    if ascending and merge:
+        order = rows.ascending()
+        rows, unit, counts = rows.some(order), _at(unit, order), _at(counts, order)
+    weight, mean = _one_on_average(rows.weight)
+    group = None if rows.group is None else _numbered(rows.group)
+    return Judgeable(rows._replace(weight=weight, group=group), _numbered_units(unit), counts, mean, notes)
+
+
+def judged_stream(seen: Survey) -> tuple[Places | None, tuple[str, ...]]:
+    """Return what is held out together in a table that is read in blocks (n,), and notes on copies."""
+    cells = find_cells(seen.prints)
+    unit = (None if cells is None else cells.units()) if seen.groups is None else seen.groups.code
+    return _numbered_units(unit), _notes(cells, seen.rows)
+
+
+def _at(values: Any, places: Any) -> Any:
+    return None if values is None else values[places]
+
+
+def _units(rows: Observations, cells: Cells | None) -> Places | None:
+    if rows.group is not None:
+        return rows.group
+    return None if cells is None else cells.units()
+
+
+def _counts(rows: Observations, cells: Cells | None) -> Floats | None:
+    """Return how many new observations a row stands for: in a cell of aggregated counts, its weight over the least."""
+    if cells is None or not cells.counts.any():
+        return None
+    return np.where(cells.counts[cells.cell], rows.weight / rows.weight.min(), 1.0)
+
+
+def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
+    if cells is None or not cells.repeated:
+        return ()
+    copies = cells.repeated
+    what = "row is a copy of another" if copies == 1 else "rows are copies of others"
+    return (f"{copies} of {n} {what}, target included: copies count as one observation with the sum of their weights",)
+
+
+def _one_on_average(weight: Floats) -> tuple[Floats, float]:
+    """Return weights of mean one, exactly ones if all are equal, and the mean."""
+    if weight.min() == weight.max():
+        return np.ones(len(weight)), float(weight[0])
+    mean = float(weight.mean())
+    return weight / mean, mean
+
+
+def _numbered(labels: Places) -> Places:
+    """Return numbers 0, 1, ... of the labels in the order of their first rows: their names do not matter."""
+    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _numbered_units(unit: Places | None) -> Places | None:
+    """Return units by number; None if every row is a unit by itself."""
+    if unit is None:
+        return None
+    number = _numbered(unit)
+    return None if int(number.max()) + 1 == len(number) else number

@@ -1,0 +1,77 @@
+"""The local scale of noise: a smooth, additive function g(x) with |residual| ~ exp(g(x)), learned from held-out rows.
+
+g is a ridge fit of the logarithms of held-out residuals over their posterior scale, on the main effects of all
+features. Its penalty is chosen by cross-validation with the folds of the fit; a large one makes g constant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.linalg import positive_factor
+from salsa._utils.sums import HeldOutSums, RidgePath, Sums
+from salsa.expansion import KernelExpansion
+from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+
+ANCHORS = 200  # rows that g is a function of
+SMOOTHNESS = 5.0  # c of the bandwidths c sd_j n^(-1/5)
+PENALTIES = 10.0 ** np.arange(-2.0, 4.1, 0.5)  # relative to the kernel's diagonal
+LEAST = 0.05  # residuals below this share of their median count as this share: the logarithm of 0 means nothing
+
+
+@dataclass(frozen=True, eq=False)
+class LocalScale:
+    """The function g (m, q), and the functions that were learned without each fold."""
+
+    g: KernelExpansion
+    without: tuple[KernelExpansion, ...] = ()
+
+    def __call__(self, X: Floats, *, n_threads: int | None = None) -> Floats:
+        """Return exp(g(x)) (m, q)."""
+        return np.exp(self.g.predict(X, n_threads=n_threads))
+
+    def held_out(self, X: Floats, fold: Places, *, n_threads: int | None = None) -> Floats:
+        """Return exp(g(x)) (m, q) as learned without the fold (m,) of each row."""
+        scale = np.empty((len(X), len(self.g.offset)))
+        for k, g in enumerate(self.without):
+            rows = np.flatnonzero(fold == k)
+            if len(rows):
+                scale[rows] = np.exp(g.predict(X[rows], n_threads=n_threads))
+        return scale
+
+
+def learn_local_scale(
+    kernel: AdditiveKernel, X: Floats, size: Floats, fold: Places, count: Floats | None = None
+) -> LocalScale:
+    """Learn g from sizes (n, q) of held-out residuals with folds (n,), each of which counts (n,) times, or once."""
+    count = np.ones(len(X)) if count is None else count
+    main = _main_effects(kernel, X)
+    anchors = X[np.linspace(0, len(X) - 1, min(len(X), ANCHORS)).astype(np.intp)]
+    L = positive_factor(main(anchors, n_threads=1))
+    F = solve_triangular(L, main(anchors, X, n_threads=1), lower=True, check_finite=False).T
+    floor = LEAST * np.median(size, axis=0)
+    Z = np.log(np.maximum(size, np.maximum(floor, np.finfo(np.float64).tiny)))
+    level = Z.mean(axis=0)
+    Z = Z - level
+    parts = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)]
+    sums = [Sums.of(F[rows], Z[rows], count[rows]) for rows in parts]
+    total = sum(sums[1:], start=sums[0])
+    held = [HeldOutSums(total - part, part) for part in sums]
+    diagonal = float(main.diagonal(anchors[:1])[0]) or 1.0
+    errors = [sum(part.squared_error(diagonal * t).sum() for part in held) for t in PENALTIES]
+    alpha = diagonal * float(PENALTIES[len(errors) - 1 - int(np.argmin(errors[::-1]))])
+    whole, *without = (
+        KernelExpansion(main, anchors, solve_triangular(L, theta, lower=True, trans=1, check_finite=False), offset)
+        for theta, offset in (path.solution(alpha) for path in (RidgePath(total), *(part.path for part in held)))
+    )
+    return LocalScale(whole, tuple(without))
+
+
+def _main_effects(kernel: AdditiveKernel, X: Floats) -> AdditiveKernel:
+    bandwidth = rule_of_thumb_bandwidth(X, SMOOTHNESS)
+    return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), np.array([0.0, 1.0]), kernel.bases, kernel.distributions)
