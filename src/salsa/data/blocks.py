@@ -175,8 +175,8 @@ _ADVICE = (
 def _raw(target: Any, sample_weight: str | None, groups: str | None, block: Any) -> RawBlock:
     if isinstance(block, tuple):
         if len(block) not in (2, 3, 4) or (target, sample_weight, groups) != (None, None, None):
-            names = "target, sample_weight and groups name columns"
-            raise ValueError(f"a block is a tuple of {len(block)}: {_ADVICE}; {names}")
+            columns = "target, sample_weight and groups name columns"
+            raise ValueError(f"a block is a tuple of {len(block)}: {_ADVICE}; {columns}")
         return RawBlock(*block)
     frame = nw.from_native(block, eager_only=True, pass_through=True)
     if not isinstance(frame, nw.DataFrame):

@@ -332,7 +332,7 @@ def _partition(folds: Sequence[Fold], n: int) -> Places | None:
     for place, fold in enumerate(folds):
         number[fold.held_out] = place
         times[fold.tested] += 1
-    whole = (times == 1).all() and sum(len(fold.held_out) for fold in folds) == n
+    whole = len(folds) > 1 and (times == 1).all() and sum(len(fold.held_out) for fold in folds) == n
     return number if whole else None
 
 

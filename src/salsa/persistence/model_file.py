@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._version import __version__
 from salsa.data.columns import Columns
+from salsa.data.noise import Noise
 from salsa.data.targets import WEIGHT_LIMITS
 from salsa.expansion import KernelExpansion
 from salsa.fitted import Fitted, assign
@@ -29,8 +30,10 @@ from salsa.selection.results import Contender, OrderResult, OrderSearch
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
-from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, lower_root
-from salsa.uncertainty.jackknife import ExactUncertainty
+from salsa.uncertainty.cvplus import CLASSES, KINDS, CVPlus, LowRankUncertainty, lower_root
+from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
+from salsa.uncertainty.local_scale import LocalScale, main_effects
+from salsa.uncertainty.scales import LOCAL
 
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _NUMBER = {int, float}  # in the header
@@ -126,6 +129,8 @@ def search_state(search: OrderSearch) -> dict[str, Any]:
         "alpha": search.alpha,
         "notes": list(search.notes),
         "contenders": [[contender.kernel, *contender[3:]] for contender in search.contenders],
+        "rho": search.rho,
+        "interval_scale": list(search.interval_scale),
     }
 
 
@@ -143,7 +148,9 @@ def search_from(state: Any) -> OrderSearch:
         for order, alphas, errors, *best, dof, seconds in rows
     )
     notes = tuple(entry(state, "notes", [{str}]))
-    return OrderSearch(results, order, alpha, notes, tuple(_contender(*contender) for contender in contenders))
+    judged = {"rho": 0.0, "interval_scale": []} | state  # not in files of earlier versions
+    rho, scale = entry(judged, "rho", _NUMBER), tuple(entry(judged, "interval_scale", [{str}]))
+    return OrderSearch(results, order, alpha, notes, tuple(_contender(*c) for c in contenders), rho, scale)
 
 
 def _contender(kernel: str, *others: Any) -> Contender:
@@ -219,15 +226,35 @@ def _distributions(
 def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Floats]:
     """Return the arrays of an uncertainty; the factor L of a low-rank one follows from the anchors."""
     if isinstance(uncertainty, ExactUncertainty):
-        return {} if uncertainty.weight is None else {"weight": uncertainty.weight}
+        return _exact_state(uncertainty)
     if not isinstance(uncertainty, LowRankUncertainty):
         return {}
     kept = uncertainty.cvplus
     arrays = {"mean": kept.mean, "root": kept.root, "amplitude": kept.amplitude, "offsets": kept.offsets}
-    arrays |= {"scalars": np.array([kept.alpha, kept.weight]), "scaled": kept.scaled.astype(np.float64)}
-    arrays |= {"thetas": kept.thetas.reshape(-1, len(kept.scaled)), "below": kept.below.reshape(-1, CLASSES)}
+    arrays |= {"scalars": np.array([kept.alpha, kept.weight]), "scaled": _numbers([*map(KINDS.index, kept.scale)])}
+    arrays |= {"thetas": kept.thetas.reshape(-1, len(kept.scale)), "below": kept.below.reshape(-1, CLASSES)}
     arrays |= {"unit": uncertainty.unit, "points": uncertainty.points}
+    arrays["judged"] = _numbers([kept.largest, kept.units, kept.forward, kept.rho, uncertainty.grouped])
+    if kept.local is not None:
+        g = kept.local.g
+        arrays |= {"local_anchors": g.anchors, "local_coef": g.coef, "local_offset": g.offset}
+        arrays["local_bandwidth"] = g.kernel.bandwidth
     return {f"cv_{name}": values for name, values in arrays.items()}
+
+
+def _exact_state(uncertainty: ExactUncertainty) -> dict[str, Floats]:
+    """Return weights, groups and how rows were judged, as far as they are not the usual."""
+    noise, (block, units, counts, fold, forward) = uncertainty.noise, uncertainty.judged
+    weight = None if (noise.weight == 1).all() else noise.weight
+    arrays = {"weight": weight, "group": noise.group, "block": block, "counts": counts, "fold": fold}
+    if forward is not None:
+        arrays |= {f"forward_{name}": values for name, values in forward._asdict().items()}
+    found = {name: _numbers(values) for name, values in arrays.items() if values is not None}
+    return found | {"judged": _numbers([noise.rho, units])}
+
+
+def _numbers(values: Any) -> Floats:
+    return np.asarray(values, dtype=np.float64)
 
 
 def uncertainty_from(
@@ -237,37 +264,102 @@ def uncertainty_from(
         return Unavailable(reason)
     if "cv_unit" not in arrays:
         added = penalty(expansion.kernel, expansion.anchors, alpha)
-        return ExactUncertainty(expansion, added, _weight(arrays, len(expansion.anchors)))
+        return ExactUncertainty(expansion, added, *_exact_judged(arrays, expansion))
     points, unit = arrays.get("cv_points", expansion.anchors), arrays["cv_unit"]
     if points.shape[1:] != expansion.anchors.shape[1:]:
         raise ValueError("its uncertainty is not of its features")
     with one_blas_thread():  # as in the fit, for the same bits
-        kept = _cvplus(arrays, positive_factor(expansion.kernel(points)))
+        kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
         raise ValueError("its uncertainty is not of its outputs")
-    return LowRankUncertainty(kept, unit, points)
+    grouped = "cv_judged" in arrays and bool(arrays["cv_judged"][4])
+    return LowRankUncertainty(kept, unit, points, grouped=grouped)
 
 
-def _cvplus(arrays: Mapping[str, Floats], L: Floats) -> CVPlus:
+def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
+    """Return noise and judging of an exact fit; files before version 0.2 have weights alone."""
+    n, q = expansion.coef.shape
+    rho, units = _known(arrays, "judged", (2,), np.zeros(2))
+    group, block, fold = (_places(arrays, name, n) for name in ("group", "block", "fold"))
+    counts = _known(arrays, "counts", (n,), None)
+    if not np.isfinite(rho) or rho < 0 or not 0 <= units <= n or (counts is not None and not (counts > 0).all()):
+        raise ValueError("its groups or counts are out of range")
+    forward = None
+    if "forward_row" in arrays:
+        row = _places(arrays, "forward_row", None, n)
+        assert row is not None
+        variance = _known(arrays, "forward_variance", row.shape, None)
+        forward = Forward(row, _known(arrays, "forward_residual", (len(row), q), None), variance)
+        if not (np.isfinite(forward.residual).all() and (variance > 0).all() and np.isfinite(variance).all()):
+            raise ValueError("its held-out residuals are not finite")
+    noise = Noise(_weight(arrays, n), group, float(rho))
+    return noise, Judged(block, int(units), counts, fold, forward)
+
+
+def _known(arrays: Mapping[str, Floats], name: str, shape: tuple[int, ...], default: Any) -> Any:
+    """Return an array, or the default if there is none; ValueError for another shape."""
+    if name not in arrays:
+        return default
+    if arrays[name].shape != shape:
+        raise ValueError(f"its {name} has the shape {arrays[name].shape}, not {shape}")
+    return arrays[name]
+
+
+def _places(arrays: Mapping[str, Floats], name: str, n: int | None, most: int | None = None) -> Places | None:
+    """Return an array of whole numbers from 0 on, below `most` or the number n of rows."""
+    if name not in arrays:
+        return None
+    values = arrays[name]
+    limit = n if most is None else most
+    assert limit is not None
+    whole = values.ndim == 1 and ((values >= 0) & (values < limit) & (values == np.floor(values))).all()
+    if not whole or (n is not None and len(values) != n):
+        raise ValueError(f"its {name} does not number its rows")
+    return values.astype(np.intp)
+
+
+def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion) -> CVPlus:
     offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
     (folds, q), r = offsets.shape, len(L)
     shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
-    shapes |= {"thetas": (folds * r, q), "below": (q * folds, CLASSES)}
+    largest, units, forward, rho, _ = _known(arrays, "cv_judged", (5,), np.array([np.inf, 0.0, 0.0, 0.0, 0.0]))
+    counted = 1 if forward else folds
+    shapes |= {"thetas": (folds * r, q), "below": (q * counted, CLASSES)}
     if any(arrays[f"cv_{name}"].shape != shape for name, shape in shapes.items()):
         raise ValueError("its uncertainty does not fit its anchors")
     if not all(np.isfinite(arrays[f"cv_{name}"]).all() for name in (*shapes, "offsets")):
         raise ValueError("its uncertainty is not finite")
     if (amplitude < 0).any() or (scalars <= 0).any() or (np.diff(arrays["cv_below"]) < 0).any():
         raise ValueError("its uncertainty has negative variances or counts")
-    thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, folds, CLASSES)
+    if not (largest > 0 and units >= 0 and 0 <= rho < np.inf and np.isin(arrays["cv_scaled"], range(len(KINDS))).all()):
+        raise ValueError("its uncertainty has a scale, a number of units or a variance out of range")
+    thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, counted, CLASSES)
     root = arrays["cv_root"]  # no triangle in files of earlier versions
     root = lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
     parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)
-    return CVPlus(*parts, thetas, offsets, below, arrays["cv_scaled"] > 0)
+    scale, local = tuple(KINDS[int(kind)] for kind in arrays["cv_scaled"]), _local_scale(arrays, expansion, q)
+    if LOCAL in scale and local is None:
+        raise ValueError("its uncertainty lacks the local scale")
+    judged = float(largest), int(units), bool(forward), float(rho), local
+    return CVPlus(*parts, thetas, offsets, below, scale, *judged)
 
 
-def _weight(arrays: Mapping[str, Floats], n: int) -> Floats | None:
-    weight, (low, high) = arrays.get("weight"), WEIGHT_LIMITS
-    if weight is not None and (weight.shape != (n,) or not ((weight >= low) & (weight <= high)).all()):
+def _local_scale(arrays: Mapping[str, Floats], expansion: KernelExpansion, q: int) -> LocalScale | None:
+    if "cv_local_anchors" not in arrays:
+        return None
+    anchors, coef, offset, bandwidth = (
+        arrays[f"cv_local_{name}"] for name in ("anchors", "coef", "offset", "bandwidth")
+    )
+    D = expansion.kernel.n_features
+    if anchors.shape[1:] != (D,) or coef.shape != (len(anchors), q) or offset.shape != (q,) or bandwidth.shape != (D,):
+        raise ValueError("its local scale is not of its features and outputs")
+    if not (np.isfinite(coef).all() and np.isfinite(offset).all()):
+        raise ValueError("its local scale is not finite")
+    return LocalScale(KernelExpansion(main_effects(expansion.kernel, bandwidth), anchors, coef, offset))
+
+
+def _weight(arrays: Mapping[str, Floats], n: int) -> Floats:
+    weight, (low, high) = arrays.get("weight", np.ones(n)), WEIGHT_LIMITS
+    if weight.shape != (n,) or not ((weight >= low) & (weight <= high)).all():
         raise ValueError(f"its weights do not fit its rows, or are not between {low:.0e} and {high:.0e}")
     return weight

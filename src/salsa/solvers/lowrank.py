@@ -55,6 +55,7 @@ class Ridge(NamedTuple):
     whole: RidgePath
     without: list[tuple[Floats, Floats]]
     splits: TableSplits
+    rho: float  # of the noise that was used
 
     @property
     def solution(self) -> tuple[Floats, Floats]:
@@ -75,7 +76,7 @@ class Ridge(NamedTuple):
         no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), (PLAIN,) * len(total.y)
         cvplus = CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
         units = 0 if self.splits.unit is None else int(self.splits.unit.max()) + 1
-        return replace(cvplus, units=units, forward=self.splits.forward)
+        return replace(cvplus, units=units, forward=self.splits.forward, rho=self.rho)
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
@@ -132,7 +133,7 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
     path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
     without = [part.path.solution(path.alpha) for part in held_out]
     without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
-    return Ridge(path, total, RidgePath(total), without, splits)
+    return Ridge(path, total, RidgePath(total), without, splits, rho)
 
 
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:

@@ -65,7 +65,13 @@ class CVPlus:
     largest: float = np.inf  # posterior scale of a training row: beyond it, intervals of constant scale widen
     units: int = 0  # number of independent units; 0: the number of residuals
     forward: bool = False  # later rows judge
+    rho: float = 0.0  # variance of a group's level over the noise
     local: LocalScale | None = None
+
+    @property
+    def new_noise(self) -> float:
+        """The noise variance of a new observation of weight one in a new group, over the amplitude."""
+        return self.alpha * (1.0 + self.rho)
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, r) with the anchors and prior (m,) = k(x, x).
@@ -91,7 +97,7 @@ class CVPlus:
             interval[..., 0], interval[..., 1] = -np.inf, np.inf
             return interval
         F = solve_rows(self.L, k, n_threads=n_threads)
-        posterior = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.alpha)
+        posterior = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.new_noise)
         widths = self._widths(X, posterior, n_threads)
         for j in range(prediction.shape[1]):
             left_out = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
@@ -135,7 +141,7 @@ class CVPlus:
     def held_out(self, F: Floats, prior: Floats, Y: Floats, fold: Places) -> tuple[Floats, Floats]:
         """Return the sizes (m, q) of held-out residuals of rows in folds (m,), and the posterior scales (m,)."""
         known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
-        posterior = np.sqrt(self._remainder(F, known, prior) + self.alpha)
+        posterior = np.sqrt(self._remainder(F, known, prior) + self.new_noise)
         size = np.zeros_like(Y)
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)

@@ -21,7 +21,7 @@ times the local scale of the noise (``local_scale``). The one with the least int
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +91,11 @@ class Jackknife:
     scale: tuple[str, ...]  # (q,) the scale of intervals
     score: Floats  # (k, q) |r_i| over its scale; infinite for a single row
 
+    @property
+    def new_noise(self) -> float:
+        """The noise variance of a new observation of weight one in a new group, over the amplitude."""
+        return self.alpha * (1.0 + (self.noise.rho if self.noise.shared else 0.0))
+
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         """Return sqrt(a t(x)) (m, q) of f at m rows, from k (m, n) with the training rows and prior (m,) = k(x, x).
 
@@ -137,10 +142,10 @@ class Jackknife:
         """Return the scales in use at m rows, (m, n or 1, 1) or, of the local scale, (m, n or 1, q)."""
         widths: dict[str, Floats] = {}
         largest = float(self.held.scale.max())
-        widths[PLAIN] = np.sqrt(np.maximum((t + self.alpha) / largest**2, 1.0))[:, None, None]
+        widths[PLAIN] = np.sqrt(np.maximum((t + self.new_noise) / largest**2, 1.0))[:, None, None]
         if set(self.scale) == {PLAIN}:
             return widths
-        posterior = np.sqrt((t + self.alpha)[:, None] if H is None else _held_out_variance(self, H, t))
+        posterior = np.sqrt((t + self.new_noise)[:, None] if H is None else _held_out_variance(self, H, t))
         widths[POSTERIOR] = posterior[:, :, None]
         if self.local is not None and LOCAL in self.scale:
             widths[LOCAL] = posterior[:, :, None] * self.local(X, n_threads=n_threads)[:, None, :]
@@ -174,11 +179,9 @@ def learn_jackknife(
         held = _from_forward(judged.forward, alpha, noise)
     known = held.variance > 0.0
     size = np.where(known[:, None], np.abs(held.residual), np.inf)
-    local = None
-    if judged.fold is not None and known.all() and judged.forward is None and len(np.unique(judged.fold)) > 1:
+    scales, local = {PLAIN: np.ones((len(size), 1)), POSTERIOR: held.scale[:, None]}, None
+    if judged.fold is not None and judged.forward is None and known.all():
         local = learn_local_scale(kernel, X, size / held.scale[:, None], judged.fold, judged.counts)
-    scales = {PLAIN: np.ones((len(size), 1)), POSTERIOR: held.scale[:, None]}
-    if local is not None:
         scales[LOCAL] = held.scale[:, None] * local.held_out(X, judged.fold, n_threads=1)
     chosen = best_scale(size, scales, _counts(judged, held), judged.units)
     columns = [scales[name][:, j if name == LOCAL else 0] for j, name in enumerate(chosen)]
@@ -214,7 +217,8 @@ def _projected_inverse(L: Floats, level: Floats, noise: Noise, work: Floats) -> 
     inverse, _ = dtrtri(work.T, lower=1, overwrite_c=1)
     p = level / np.linalg.norm(level)
     inverse = dger(-1.0, p, p @ inverse, a=inverse, overwrite_a=1)
-    return inverse if noise.plain else noise.transpose_rows(inverse)
+    projected: Floats = inverse if noise.plain else noise.transpose_rows(inverse)
+    return projected
 
 
 def _hold_out(A: Floats, coef: Floats, alpha: float, noise: Noise, block: Places | None) -> Held:
@@ -240,7 +244,8 @@ def _block_root(A: Floats) -> Floats:
     """Return a root (b, b) of (A'A)^-1 for the columns A (n, b) of a block."""
     L = positive_factor(np.ascontiguousarray(A.T @ A))
     inverse, _ = dtrtri(L, lower=1)
-    return np.tril(inverse).T
+    root: Floats = np.tril(inverse).T
+    return root
 
 
 def _new_row_scale(variance: Floats, alpha: float, weight: Floats) -> Floats:
@@ -302,14 +307,14 @@ def _by_block(shift: Floats, judged: Judged) -> Floats:
 
 
 def _held_out_variance(uncertainty: Jackknife, H: Floats, t: Floats) -> Floats:
-    """Return t_-B(x) + alpha (m, n), B the block of each row."""
+    """Return the variance (m, n) of new observations without the block B of each row: t_-B(x) and the noise."""
     held, alone = uncertainty.held, np.ones(H.shape[1], dtype=bool)
     variance = H * H
     for rows, root in held.roots:
         variance[:, rows] = dot_rows(part := times_rows(H[:, rows], root.T), part)[:, None]
         alone[rows] = False
     variance[:, alone] *= held.variance[alone]
-    variance += (t + uncertainty.alpha)[:, None]
+    variance += (t + uncertainty.new_noise)[:, None]
     return variance
 
 
@@ -362,10 +367,11 @@ class ExactUncertainty:
             learned = learn_jackknife(K, X, *scaled, self.penalty, self.noise, kernel, judged)
         self.__dict__["_learned"] = learned, unit
 
-    @property
-    def scale(self) -> tuple[str, ...]:
-        """The scale of the intervals of every output, once prepared."""
-        return self._learned[0].scale
+    def choose_scale(self, threads: int | None) -> tuple[str, ...]:
+        """Return the scale of the intervals of every output; nothing is kept."""
+        chosen = replace(self)
+        chosen.prepare(None, threads)
+        return chosen._learned[0].scale
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         jackknife, unit = self._learned

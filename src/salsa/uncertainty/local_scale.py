@@ -50,7 +50,7 @@ def learn_local_scale(
 ) -> LocalScale:
     """Learn g from sizes (n, q) of held-out residuals with folds (n,), each of which counts (n,) times, or once."""
     count = np.ones(len(X)) if count is None else count
-    main = _main_effects(kernel, X)
+    main = main_effects(kernel, rule_of_thumb_bandwidth(X, SMOOTHNESS))
     anchors = X[np.linspace(0, len(X) - 1, min(len(X), ANCHORS)).astype(np.intp)]
     L = positive_factor(main(anchors, n_threads=1))
     F = solve_triangular(L, main(anchors, X, n_threads=1), lower=True, check_finite=False).T
@@ -72,6 +72,6 @@ def learn_local_scale(
     return LocalScale(whole, tuple(without))
 
 
-def _main_effects(kernel: AdditiveKernel, X: Floats) -> AdditiveKernel:
-    bandwidth = rule_of_thumb_bandwidth(X, SMOOTHNESS)
+def main_effects(kernel: AdditiveKernel, bandwidth: Floats) -> AdditiveKernel:
+    """Return the kernel of order 1 with equal relevances, and the base kernels and distributions of this one."""
     return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), np.array([0.0, 1.0]), kernel.bases, kernel.distributions)
