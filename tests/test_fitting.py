@@ -111,7 +111,10 @@ class TestConjugateGradients:
         settings = {"order": 1, "alpha": 0.1, **EQUAL}
         found = SalsaRegressor(solver="pcg", rank=40, **settings).fit(X, y, weight)
         exact = SalsaRegressor(solver="exact", **settings).fit(X, y, weight)
-        np.testing.assert_allclose(found.predict_interval(X[:9]), exact.predict_interval(X[:9]), rtol=1e-5)
+        np.testing.assert_allclose(
+            found.predict(X, return_std=True)[1], exact.predict(X, return_std=True)[1], rtol=1e-5
+        )
+        assert set(found.search_.interval_scale) <= {"constant", "posterior", "local"}
 
 
 class TestWarnings:

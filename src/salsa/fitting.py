@@ -29,10 +29,19 @@ from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
 from salsa.data.blocks import RawBlock, Source, Survey, Table, read_parts, read_table, survey
 from salsa.data.columns import Columns
+from salsa.data.copies import row_hashes
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
 from salsa.data.rows import Observations, Rows, ScaledRows, StreamedRows, array_rows
-from salsa.data.splits import Given, Splits, TableSplits, is_number, make_splits, make_table_splits
+from salsa.data.splits import (
+    Given,
+    Splits,
+    TableSplits,
+    drawn_splits,
+    drawn_table_splits,
+    given_splits,
+    given_table_splits,
+)
 from salsa.data.targets import check_total_weight
 from salsa.data.text_columns import doubts, empty_columns
 from salsa.fitted import Fitted
@@ -82,9 +91,13 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
         require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
         return _fit_in_memory(options, Table(seen, rows.take(np.arange(n))), notes, progress)
-    unit, copies = judged_stream(seen)
-    given = Given(np.ones(n, dtype=bool), groups=None if seen.groups is None else seen.groups.code)
-    splits = make_table_splits(options.cv, given, unit, check_random_state(options.random_state))
+    (unit, copies), random_state, grouped = judged_stream(seen), check_random_state(options.random_state), seen.groups
+    given = Given(np.ones(n, dtype=bool), groups=None if grouped is None else grouped.code)
+    raw = given_splits(options.cv, given, random_state)
+    if raw is None:
+        splits = drawn_table_splits(n, options.cv, unit, random_state)
+    else:
+        splits = given_table_splits(raw.with_units(unit, grouped=grouped is not None))
     mean = seen.weight / seen.rows
     options = options.for_weights(mean)
     return _fit_many(options, ScaledRows(rows, mean), seen, splits, [*notes, *copies], progress)
@@ -93,20 +106,24 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
-    kept = rows if used.all() else rows.some(used)
-    few = _solver(options, len(kept.X))[0] == "exact"
-    whole = judged(kept, merge=is_number(options.cv), ascending=few)
-    given = Given(used, rows.X, rows.Y, rows.group)
-    if is_number(options.cv):  # given splits refer to the rows as they are
-        given = Given(np.ones(len(whole.rows.X), dtype=bool), groups=whole.rows.group)
-    notes = [*notes, *whole.notes]
-    if few:
-        splits = make_splits(options.cv, given, whole.unit, random_state)
-        return _fit_all(options, whole, seen, splits, notes, progress)
-    table_splits = make_table_splits(options.cv, given, whole.unit, random_state)
-    rank = _solver(options, len(whole.rows.X))[1]
-    threads = thread_count(options.resources.threads, len(kept.X), rank, rows.X.shape[1])
+    kept, grouped = rows if used.all() else rows.some(used), rows.group is not None
+    raw = given_splits(options.cv, Given(used, rows.X, rows.Y, rows.group), random_state)
+    whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
+    notes, n = [*notes, *whole.notes], len(whole.rows.X)
+    name, rank = _solver(options, n)
     options = options.for_weights(whole.mean_weight)
+    if name == "exact":
+        whole = whole if raw is not None and raw.ordered else whole.ascending()
+        if raw is None:
+            splits = drawn_splits(n, options.cv, whole.unit, random_state)
+        else:
+            splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
+        return _fit_all(options, whole, seen, splits, notes, progress)
+    if raw is None:
+        table_splits = drawn_table_splits(n, options.cv, whole.unit, random_state)
+    else:
+        table_splits = given_table_splits(raw.at(whole.places).with_units(whole.unit, grouped=grouped))
+    threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
     return _fit_many(options, array_rows(whole.rows, threads), seen, table_splits, notes, progress)
 
 
@@ -117,7 +134,7 @@ def _fit_all(
     solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
     rows, (n, D) = whole.rows, whole.rows.X.shape
     require_memory(solver.bytes(n, D, n, 0, 1), limit, "this fit", EXACT_ADVICE)
-    unit, options = power_of_two(rows.Y), options.for_weights(whole.mean_weight)
+    unit = power_of_two(rows.Y)
     rows = rows._replace(Y=rows.Y / unit)
     problem = _problem(options, seen.columns, rows, splits)
     with one_blas_thread():  # LAPACK's last bits depend on its number of threads

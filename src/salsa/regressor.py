@@ -277,7 +277,7 @@ def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[
     uncertainty, threads = model._uncertainty(), parse_threads(model.n_jobs)
     values = model.expansion_.predict(X, n_threads=threads)
     parts = [
-        uncertainty.interval(X[rows], values[rows], k, prior, coverage, n_threads=threads)
+        uncertainty.interval(values[rows], k, prior, coverage, X[rows], n_threads=threads)
         for rows, k, prior in model._blocks(X, uncertainty)
     ]
     intervals = np.concatenate(parts)

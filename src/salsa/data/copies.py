@@ -96,13 +96,18 @@ def row_hashes(X: Floats) -> Hashes:
     return found
 
 
-def merged(rows: Observations, cells: Cells) -> tuple[Observations, NDArray[np.bool_]]:
-    """Return every observation once, copies with the sum of their weights, and which of the rows they are (n,)."""
-    copied, total = cells.copies[cells.cell], np.bincount(cells.cell, rows.weight)
-    kept = ~copied
-    kept[np.unique(cells.cell, return_index=True)[1]] = True
-    weight = np.where(copied, total[cells.cell], rows.weight)
-    return rows._replace(weight=weight).some(kept), kept
+def merged(rows: Observations, cells: Cells, pattern: Hashes | None) -> tuple[Observations, Places]:
+    """Return every observation once, copies with the sum of their weights, and the places of their first rows.
+
+    Copies with different patterns (n,), which given splits treat differently, stay apart.
+    """
+    copied, alone = cells.copies[cells.cell], len(cells.copies) + np.arange(len(cells.cell))
+    key = np.where(copied, cells.cell, alone).astype(np.uint64)
+    key = key if pattern is None else np.where(copied, _mixed(_mixed(key) ^ pattern), _mixed(key))
+    _, first, place = np.unique(key, return_index=True, return_inverse=True)
+    places = np.sort(first)
+    weight = np.bincount(place, rows.weight).astype(np.float64)
+    return rows._replace(weight=weight[place]).some(places), places
 
 
 def _mixed(values: Hashes) -> Hashes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 from salsa.data.blocks import Survey
-from salsa.data.copies import Cells, find_cells, merged, prints_of
+from salsa.data.copies import Cells, Hashes, find_cells, merged, prints_of
 from salsa.data.rows import Observations
 
 
@@ -16,29 +16,30 @@ class Judgeable(NamedTuple):
     """Observations with weights that are one on average, and what is held out together."""
 
     rows: Observations
+    places: Places  # (n,) of the observations among the rows of the table
     unit: Places | None  # (n,) of groups, or of cells of aggregated counts; None: every row by itself
     counts: Floats | None  # (n,) how many new observations a row stands for; None: one
     mean_weight: float  # of the weights as given
     notes: tuple[str, ...]
 
+    def ascending(self) -> Judgeable:
+        """Return the observations in ascending order: then their order in the table does not matter."""
+        order = self.rows.ascending()
+        rows, unit = self.rows.some(order), None if self.unit is None else _numbered(self.unit[order])
+        rows = rows._replace(group=None if rows.group is None else _numbered(rows.group))
+        return self._replace(rows=rows, places=self.places[order], unit=unit, counts=_at(self.counts, order))
 
-def judged(kept: Observations, *, merge: bool, ascending: bool) -> Judgeable:
-    """Return the observations of rows with positive weights.
 
-    merge: copies become one row; otherwise they stay, in one unit. ascending: the order of the rows does not matter.
-    """
+def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
+    """Return the observations of rows with positive weights; pattern (n,): how given splits treat each row."""
     cells = find_cells(prints_of(kept))
-    unit, counts = _units(kept, cells), _counts(kept, cells)
-    rows, notes = kept, _notes(cells, len(kept.X))
-    if merge and cells is not None and cells.copies.any():
-        rows, once = merged(kept, cells)
-        unit, counts = _at(unit, once), _at(counts, once)
-    if ascending and merge:
-        order = rows.ascending()
-        rows, unit, counts = rows.some(order), _at(unit, order), _at(counts, order)
+    rows, places, unit, counts = kept, np.arange(len(kept.X)), _units(kept, cells), _counts(kept, cells)
+    if cells is not None and cells.copies.any():
+        rows, places = merged(kept, cells, pattern)
+        unit, counts = _at(unit, places), _at(counts, places)
     weight, mean = _one_on_average(rows.weight)
-    group = None if rows.group is None else _numbered(rows.group)
-    return Judgeable(rows._replace(weight=weight, group=group), _numbered_units(unit), counts, mean, notes)
+    rows = rows._replace(weight=weight, group=None if rows.group is None else _numbered(rows.group))
+    return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
 def judged_stream(seen: Survey) -> tuple[Places | None, tuple[str, ...]]:

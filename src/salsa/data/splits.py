@@ -6,7 +6,7 @@ folds or rows. A unit is what is held out as a whole: a row, a group, or a cell 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -93,6 +93,21 @@ class Splits:
         half[order] = np.column_stack([first, 1 - first]).ravel()[: len(order)]
         return half if self.unit is None else half[self.unit]
 
+    def with_units(self, unit: Places | None, *, grouped: bool) -> Splits:
+        """Return given splits that do not train on units that they hold out; ValueError if they cut a group."""
+        if unit is None:
+            return self
+        folds = tuple(_whole(fold, place, unit, grouped) for place, fold in enumerate(self.folds))
+        return replace(self, folds=folds, unit=unit)
+
+    def patterns(self) -> NDArray[np.bool_]:
+        """Return for every row which splits hold it out, and which test it (n, 2 splits)."""
+        patterns = np.zeros((self.n, 2 * len(self.folds)), dtype=bool)
+        for place, fold in enumerate(self.folds):
+            patterns[fold.held_out, 2 * place] = True
+            patterns[fold.tested, 2 * place + 1] = True
+        return patterns
+
     def partition(self) -> Places | None:
         """Return the fold that holds every row out (n,); None unless every row is held out and tested exactly once."""
         return _partition(self.folds, self.n)
@@ -173,27 +188,37 @@ class Given(NamedTuple):
     groups: Any = None
 
 
-def make_splits(cv: Any, given: Given, unit: Places | None, random_state: RandomState) -> Splits:
-    """Return the splits of a table: shuffled folds of units if cv is a number, or the given splits."""
-    n = int(given.used.sum())
-    if not is_number(cv):
-        return Splits(n, tuple(_given_folds(cv, given, unit)), random_state, unit, given=True)
-    return Splits(n, tuple(shuffled_folds(n, int(cv), random_state, unit)), random_state, unit)
-
-
-def make_table_splits(cv: Any, given: Given, unit: Places | None, random_state: RandomState) -> TableSplits:
-    """Return the splits of a table of many rows; ValueError unless each is tested once, or later rows are."""
-    n = int(given.used.sum())
+def given_splits(cv: Any, given: Given, random_state: RandomState) -> Splits | None:
+    """Return the splits that the user gives; None if cv is a number of folds."""
     if is_number(cv):
-        count = min(int(cv), n if unit is None else int(unit.max()) + 1)
-        seed = int(random_state.randint(2**31))
-        if unit is None:
-            return TableSplits(n, ShuffledFolds(count, seed), count, random_state)
-        number = balanced_folds(unit, count, np.random.RandomState(seed))
-        return TableSplits(n, StoredFolds(number), count, random_state, unit)
-    splits = make_splits(cv, given, unit, random_state)
+        return None
+    return Splits(int(given.used.sum()), tuple(_given_folds(cv, given)), random_state, given=True)
+
+
+def folds_of(cv: Any, given: Given, random_state: RandomState) -> list[Fold]:
+    """Return the given folds, or shuffled ones of the rows in use."""
+    splits = given_splits(cv, given, random_state)
+    return shuffled_folds(int(given.used.sum()), int(cv), random_state) if splits is None else list(splits.folds)
+
+
+def drawn_splits(n: int, count: int, unit: Places | None, random_state: RandomState) -> Splits:
+    """Return shuffled folds of n rows; units are never cut."""
+    return Splits(n, tuple(shuffled_folds(n, count, random_state, unit)), random_state, unit)
+
+
+def drawn_table_splits(n: int, count: int, unit: Places | None, random_state: RandomState) -> TableSplits:
+    """Return shuffled folds of a table of many rows."""
+    count, seed = min(count, n if unit is None else int(unit.max()) + 1), int(random_state.randint(2**31))
+    if unit is None:
+        return TableSplits(n, ShuffledFolds(count, seed), count, random_state)
+    return TableSplits(n, StoredFolds(balanced_folds(unit, count, seed)), count, random_state, unit)
+
+
+def given_table_splits(splits: Splits) -> TableSplits:
+    """Return given splits of a table of many rows; ValueError unless each row is tested once, or later rows are."""
     number, forward = fold_numbers(splits)
-    return TableSplits(n, StoredFolds(number), int(number.max()) + 1, random_state, unit, True, forward)
+    folds = StoredFolds(number), int(number.max()) + 1
+    return TableSplits(splits.n, *folds, splits.random_state, splits.unit, True, forward)
 
 
 def parse_cv(cv: Any) -> Any:
@@ -264,11 +289,10 @@ def is_number(cv: Any) -> bool:
     return isinstance(cv, (int, np.integer))
 
 
-def _given_folds(cv: Any, given: Given, unit: Places | None) -> Iterable[Fold]:
+def _given_folds(cv: Any, given: Given) -> list[Fold]:
     """Return the given splits over the rows in use.
 
-    A split need not use all rows: a row that is neither trained on nor tested is held out and not scored. Copies of
-    tested rows are not trained on.
+    A split need not use all rows: a row that is neither trained on nor tested is held out and not scored.
     """
     n = int(given.used.sum())
     X = np.empty((len(given.used), 1)) if given.X is None else given.X
@@ -278,13 +302,14 @@ def _given_folds(cv: Any, given: Given, unit: Places | None) -> Iterable[Fold]:
     folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
     if not folds:
         raise ValueError("cv: no split tests a row of positive weight")
-    if unit is None:
-        return folds
-    return [_whole(fold, place, unit, given.groups is not None) for place, fold in enumerate(folds)]
+    return folds
 
 
 def _whole(fold: Fold, place: int, unit: Places, grouped: bool) -> Fold:
-    """Return the fold without training rows of units that are held out; ValueError if it tests and trains a group."""
+    """Return the fold without training rows of units that are held out; ValueError if it tests and trains a group.
+
+    A split that trains on nothing but copies of tested rows stays as it is: whoever gives it wants it so.
+    """
     trained = np.ones(len(unit), dtype=bool)
     trained[fold.held_out] = False
     both = np.intersect1d(unit[fold.tested], unit[trained])
@@ -293,7 +318,7 @@ def _whole(fold: Fold, place: int, unit: Places, grouped: bool) -> Fold:
         raise ValueError(f"cv: split {place} has rows of {len(both)} groups both in training and in test: {advice}")
     held_out = np.flatnonzero(np.isin(unit, unit[fold.held_out]) | ~trained)
     if len(held_out) == len(unit):
-        raise ValueError(f"cv: split {place} trains on nothing but copies of rows that it holds out")
+        return fold
     return Fold(held_out, np.searchsorted(held_out, fold.tested))
 
 

@@ -47,7 +47,7 @@ class Uncertainty(Protocol):
         """
 
     def interval(
-        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
     ) -> Floats:
         """Return lower and upper ends (m, q, 2) of intervals for new observations at the rows X (m, D)."""
 

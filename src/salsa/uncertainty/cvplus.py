@@ -83,7 +83,7 @@ class CVPlus:
         return np.sqrt(np.outer(t, self.amplitude))
 
     def interval(
-        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
     ) -> Floats:
         """CV+: lower and upper ends (m, q, 2) for new observations.
 
@@ -259,9 +259,9 @@ class LowRankUncertainty:
         return self.unit * self.cvplus.posterior_sd(k, prior, constant, n_threads=n_threads)
 
     def interval(
-        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
     ) -> Floats:
-        ends = self.cvplus.interval(X, prediction / self.unit, k, prior, coverage, n_threads=n_threads)
+        ends = self.cvplus.interval(prediction / self.unit, k, prior, coverage, X, n_threads=n_threads)
         return self.unit[:, None] * ends
 
     def leave_one_out(

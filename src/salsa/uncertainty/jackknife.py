@@ -106,7 +106,7 @@ class Jackknife:
         return np.sqrt(np.outer(t, self.amplitude))
 
     def interval(
-        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
     ) -> Floats:
         """Jackknife+ (Barber et al., Annals of Statistics, 2021): lower and upper ends (m, q, 2) for new observations.
 
@@ -163,9 +163,11 @@ class Held(NamedTuple):
 
 
 def learn_jackknife(
-    K: Floats, X: Floats, Y: Floats, coef: Floats, alpha: float, noise: Noise, kernel: Any, judged: Judged
+    K: Floats, Y: Floats, coef: Floats, alpha: float, noise: Noise, judged: Judged, expansion: KernelExpansion | None
 ) -> Jackknife:
     """Return the uncertainty from K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
+
+    The local scale is learned from the rows of the expansion; None: it does not take part.
 
     Takes n^3 flops, and memory for one matrix beside K.
     """
@@ -180,7 +182,8 @@ def learn_jackknife(
     known = held.variance > 0.0
     size = np.where(known[:, None], np.abs(held.residual), np.inf)
     scales, local = {PLAIN: np.ones((len(size), 1)), POSTERIOR: held.scale[:, None]}, None
-    if judged.fold is not None and judged.forward is None and known.all():
+    if expansion is not None and judged.fold is not None and judged.forward is None and known.all():
+        kernel, X, *_ = expansion.parts
         local = learn_local_scale(kernel, X, size / held.scale[:, None], judged.fold, judged.counts)
         scales[LOCAL] = held.scale[:, None] * local.held_out(X, judged.fold, n_threads=1)
     chosen = best_scale(size, scales, _counts(judged, held), judged.units)
@@ -364,7 +367,7 @@ class ExactUncertainty:
             judged = judged._replace(forward=judged.forward._replace(residual=judged.forward.residual / unit))
         K, scaled = kernel(X, n_threads=threads), (Y / unit, coef / unit)
         with one_blas_thread():
-            learned = learn_jackknife(K, X, *scaled, self.penalty, self.noise, kernel, judged)
+            learned = learn_jackknife(K, *scaled, self.penalty, self.noise, judged, self.expansion)
         self.__dict__["_learned"] = learned, unit
 
     def choose_scale(self, threads: int | None) -> tuple[str, ...]:
@@ -378,10 +381,10 @@ class ExactUncertainty:
         return unit * jackknife.posterior_sd(k, prior, constant, n_threads=n_threads)
 
     def interval(
-        self, X: Floats, prediction: Floats, k: Floats, prior: Floats, coverage: float, *, n_threads: int | None = None
+        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
     ) -> Floats:
         jackknife, unit = self._learned
-        return unit[:, None] * jackknife.interval(X, prediction / unit, k, prior, coverage, n_threads=n_threads)
+        return unit[:, None] * jackknife.interval(prediction / unit, k, prior, coverage, X, n_threads=n_threads)
 
     def training_rows(self) -> LeaveOneOut:
         """Return what the model without each training row, or its block, says of it, in the order of the anchors."""

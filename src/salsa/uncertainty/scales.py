@@ -20,6 +20,8 @@ def rank_of(coverage: float, count: Floats, units: int = 0) -> float:
 
 def best_scale(size: Floats, scales: Mapping[str, Floats], count: Floats, units: int = 0) -> tuple[str, ...]:
     """Return the scale of least score for every output; sizes (n, q) of residuals, scales (n, 1) or (n, q)."""
+    if not np.isfinite(size).all():  # a single row, which tells nothing
+        return tuple([PLAIN] * size.shape[1])
     chosen = []
     for j, residual in enumerate(size.T):
         columns = {name: scale[:, min(j, scale.shape[1] - 1)] for name, scale in scales.items()}

@@ -18,7 +18,7 @@ from salsa._utils.blas import one_blas_thread
 from salsa.baselines.methods.estimator import Seed, WeightedMethod, is_folds, weighted_errors
 from salsa.baselines.methods.localfits import LocalFits
 from salsa.data.rows import Observations
-from salsa.data.splits import Fold, Given, make_splits, parse_cv
+from salsa.data.splits import Fold, Given, folds_of, parse_cv
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.options import is_text, per_feature
 
@@ -109,7 +109,7 @@ class LocalPolynomialRegressor(WeightedMethod):
         fits = self._local_fits(kept, c * unit)
         if is_text(self.bandwidth, "auto") and used.sum() > 1:
             random_state = check_random_state(self.random_state)
-            folds = list(make_splits(parse_cv(self.cv), Given(used, rows.X, rows.Y), None, random_state).folds)
+            folds = folds_of(parse_cv(self.cv), Given(used, rows.X, rows.Y), random_state)
             c = self._choose_multiple(fits, folds, random_state)
             fits = replace(fits, Z=fits.Z / c, spread=fits.spread / c)
         self.multiple_, self.bandwidth_, self._fits = c, c * unit, fits

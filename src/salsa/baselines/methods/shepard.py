@@ -15,7 +15,7 @@ from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
 from salsa.baselines.methods.estimator import Seed, WeightedMethod, is_folds, weighted_errors
 from salsa.data.rows import Observations
-from salsa.data.splits import Given, make_splits, parse_cv
+from salsa.data.splits import Given, folds_of, parse_cv
 from salsa.options import is_text
 
 POWERS = (1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0)
@@ -63,7 +63,7 @@ class ShepardRegressor(WeightedMethod):
             rows, used = self._rows, np.ones(len(self._rows.X), dtype=bool)
         self.cv_errors_: dict[float, float] = {}
         if len(powers) > 1 and used.sum() > 1:
-            folds = make_splits(cv, Given(used, rows.X, rows.Y), None, check_random_state(self.random_state)).folds
+            folds = folds_of(cv, Given(used, rows.X, rows.Y), check_random_state(self.random_state))
             kept = rows.some(used)
             self.cv_errors_ = weighted_errors(
                 kept, folds, powers, lambda train, x: weighted_means(distinct(kept.some(train)), x, powers)
