@@ -197,7 +197,7 @@ class Anova:
         return parts
 
     def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
-        """Draw the variance share of each feature: by itself, and in interactions."""
+        """Draw the variance share of each feature: by itself, in interactions, and over the rows if they are known."""
         from salsa.explain.displays import ImportanceDisplay
 
         return ImportanceDisplay.from_anova(self).plot(ax, most)
