@@ -598,7 +598,7 @@ class TestNumbersAndNames:
         assert drawing.number(value) == text
 
     def test_percentages_have_more_decimals_for_small_shares(self):
-        shares = [0, 1e-9, 0.00012, 0.0123, 0.123, 0.99999, 1.0]
+        shares = [0, 1e-9, 0.00012, 0.0123, 0.123, 0.99999, 1.0, -0.123, -0.0123, -1e-9]
         assert [drawing.percent(share) for share in shares] == [
             "0 %",
             "< 0.01 %",
@@ -607,6 +607,9 @@ class TestNumbersAndNames:
             "12 %",
             "100 %",
             "100 %",
+            "−12 %",
+            "−1.2 %",
+            "> −0.01 %",
         ]
 
     def test_long_names_lose_their_middle(self):
