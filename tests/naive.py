@@ -184,7 +184,7 @@ def variance_on_grid(effect: np.ndarray, marginals: Sequence[Marginal]) -> float
 def shares_over_rows(
     effects: dict[tuple[int, ...], np.ndarray], marginals: Sequence[Marginal], X: np.ndarray, weight: np.ndarray
 ) -> dict[tuple[int, ...], float]:
-    """Return Cov(f_S, f) / Var f over rows of the grid (n, D) for every set S but the empty one, from f_S on the grid."""
+    """Return Cov(f_S, f) / Var f over rows (n, D) of the grid for every set S but the empty one."""
     same = [
         (points == x[:, None]) | (np.isnan(points) & np.isnan(x[:, None]))
         for x, (points, _) in zip(X.T, marginals, strict=True)

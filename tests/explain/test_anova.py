@@ -301,8 +301,8 @@ class TestSharesOverRows:
         model = linear(correlated(200, 0.0), [2.0, 1.0])
         new = correlated(100, 0.8, seed=1)
         expected = np.array([5.6, 2.6]) / 8.2
-        for anova in (explain.decompose(model, new), explain.decompose(model, rows=new)):
-            np.testing.assert_allclose(anova.sobol()["share_over_rows"], expected, atol=5e-3)
+        for found in (explain.decompose(model, new), explain.decompose(model, rows=new)):
+            np.testing.assert_allclose(found.sobol()["share_over_rows"], expected, atol=5e-3)
         both = explain.decompose(model, correlated(50, 0.3), rows=new)
         np.testing.assert_allclose(both.sobol()["share_over_rows"], expected, atol=5e-3)
         twice, weight = np.r_[new, -new], np.repeat([1.0, 0.0], 100)
@@ -508,6 +508,7 @@ class TestTables:
         anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance=np.zeros(6)).fit(X, y))
         assert anova.variance == 0
         assert (anova.sobol().iloc[:, 1:].to_numpy() == 0).all()
+        assert (anova.importance()[["variance_share", "share_over_rows"]].to_numpy() == 0).all()
         assert (anova.effect("x0").values == 0).all()
         np.testing.assert_allclose(anova.evaluate_orders(X).sum(axis=1), y.mean())
 

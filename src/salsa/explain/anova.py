@@ -115,6 +115,19 @@ class Anova:
         """Variance of the function over the background."""
         return self._variances.total * self._unit**2
 
+    @cached_property
+    def rows(self) -> Rows | None:
+        """The rows that shares over rows refer to, at most MOST_ROWS of them; None if they are not known."""
+        return None if self.subject.rows is None else some_rows(self.subject.rows)
+
+    @cached_property
+    def terms_over_rows(self) -> tuple[Floats, Floats]:
+        """Shares over rows of the effects of single features (D,) and of pairs (D, D); NaN if rows are not known."""
+        if self.rows is None:
+            return np.full(D := len(self.features), np.nan), np.full((D, D), np.nan)
+        with one_blas_thread():
+            return term_shares(self.subject, self._scaled[0], self.rows, self._response)
+
     def sobol(self) -> pd.DataFrame:
         """Return one row per feature: feature, first_order, total, share_over_rows.
 
@@ -136,7 +149,7 @@ class Anova:
         three and more features, which are not listed. Pairs with a feature that the model does not use are left out.
         """
         mains, pairs = self._share(self._variances.mains), self._share(self._variances.pairs)
-        mains_over_rows, pairs_over_rows = self._terms_over_rows
+        mains_over_rows, pairs_over_rows = self.terms_over_rows
         terms = list(zip(self.features, np.ones(len(mains), dtype=np.int64), mains, mains_over_rows, strict=True))
         if self.order > 1:
             for j, k in combinations(self.subject.active, 2):
@@ -306,11 +319,6 @@ class Anova:
         return variances
 
     @cached_property
-    def rows(self) -> Rows | None:
-        """The rows that shares over rows refer to, at most MOST_ROWS of them; None if they are not known."""
-        return None if self.subject.rows is None else some_rows(self.subject.rows)
-
-    @cached_property
     def _response(self) -> Floats:
         """The weights g (n,) of the rows: the share over rows of an effect is the sum of g times the effect."""
         assert self.rows is not None
@@ -324,14 +332,6 @@ class Anova:
             return np.full(len(self.features), np.nan)
         with one_blas_thread():
             return feature_shares(self.subject, self._scaled[0], self.rows, self._response)
-
-    @cached_property
-    def _terms_over_rows(self) -> tuple[Floats, Floats]:
-        """The shares over rows of single features (D,) and of pairs (D, D)."""
-        if self.rows is None:
-            return np.full(D := len(self.features), np.nan), np.full((D, D), np.nan)
-        with one_blas_thread():
-            return term_shares(self.subject, self._scaled[0], self.rows, self._response)
 
     def _share_of(self, S: list[int]) -> float:
         if len(S) == 1:

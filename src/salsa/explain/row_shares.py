@@ -55,18 +55,16 @@ def term_shares(subject: Subject, coef: Floats, rows: Rows, g: Floats) -> tuple[
     share_jk = sum_i coef_i r_jk(i) sum_x g(x) c_j(x; i) c_k(x; i): for each anchor i one product of matrices gives all
     pairs. Memory does not depend on the number of anchors.
     """
-    D, active, weights = len(subject.columns.names), subject.active, subject.weights[: len(subject.active) + 1]
-    mains, pairs = np.zeros(len(active)), np.zeros((len(active), len(active)))
-    for block in row_blocks(len(coef), len(g) * len(active)):
+    D, active = len(subject.columns.names), subject.active
+    mains, pairs = np.zeros(D), np.zeros((D, D))
+    for block in row_blocks(len(coef) if active else 0, len(g) * len(active)):
         c = np.stack([subject.centred(j, rows.X[:, j], block).T for j in active], axis=1)  # (anchors, A, n)
-        means = subject.means[block, active].T
-        mains += (each_outside(means, weights) * (c @ g).T) @ coef[block]
+        means, weights = subject.means[block, active].T, subject.weights[: len(active) + 1]
+        mains[active] += (each_outside(means, weights) * (c @ g).T) @ coef[block]
         if subject.order > 1:
             products = (c * g) @ c.transpose(0, 2, 1) * coef[block, None, None]
-            for place in range(len(active)):
+            for place, j in enumerate(active):
                 others = [other for other in range(len(active)) if other != place]
                 both = each_outside(means[others], weights[1:])  # r_S for S = {j, k}
-                pairs[place, others] += np.sum(both.T * products[:, place, others], axis=0)
-    all_mains, all_pairs = np.zeros(D), np.zeros((D, D))
-    all_mains[active], all_pairs[np.ix_(active, active)] = mains, (pairs + pairs.T) / 2  # both halves agree to rounding
-    return all_mains, all_pairs
+                pairs[j, [active[k] for k in others]] += np.sum(both.T * products[:, place, others], axis=0)
+    return mains, (pairs + pairs.T) / 2  # (j, k) and (k, j) differ by rounding only
