@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
 
 MOST, LEAST_SHARE = 20, 5e-5  # largest number of printed rows, smallest printed share
+LEAST_OVER_ROWS = 1e-3  # smaller shares over rows alone do not list a term: chance correlations are larger
 MOST_POINTS = (11, 5, 3)  # printed points per feature of an effect of one, of two, of more features
 
 
@@ -86,7 +87,11 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = (), X: Any = No
 def print_importance(terms: Sequence[dict[str, Any]]) -> None:
     """Print the terms of largest variance share, and their shares over rows if the rows are known."""
     shares = ("variance_share", *_over_rows(terms))
-    worth = [term for term in terms if any(abs(term[share]) >= LEAST_SHARE for share in shares)]
+    worth = [
+        term
+        for term in terms
+        if term["variance_share"] >= LEAST_SHARE or abs(term["share_over_rows"]) >= LEAST_OVER_ROWS
+    ]
     rows = [(term["term"], str(term["order"]), *(_percent(term[share]) for share in shares)) for term in worth]
     _print_most(("term", "order", "% of variance", "% over rows")[: len(shares) + 2], rows, of=len(terms))
 

@@ -62,8 +62,9 @@ def decompose(
         Weights of the rows of background.
     rows : table like X, default=None
         Rows as they are, with the correlations of their features, for the column share_over_rows; None: background, or
-        the training rows if no background is given. Low-rank models, and weighted fits by solver="pcg" or "divide", do
-        not keep the training rows with their weights: without rows and background their column is NaN.
+        the training rows if no background is given. Low-rank models do not keep their training rows, and weighted fits
+        by solver="divide" (or "pcg" beyond 3000 rows) do not keep the weights: without rows and background the column
+        is NaN.
     output : int, default=0
         Which target of a multi-output model to explain, counted from 0.
 
@@ -150,10 +151,10 @@ class Anova:
         """
         mains, pairs = self._share(self._variances.mains), self._share(self._variances.pairs)
         mains_over_rows, pairs_over_rows = self.terms_over_rows
-        terms = list(zip(self.features, np.ones(len(mains), dtype=np.int64), mains, mains_over_rows, strict=True))
-        if self.order > 1:
-            for j, k in combinations(self.subject.active, 2):
-                terms.append((term(self.features[j], self.features[k]), 2, pairs[j, k], pairs_over_rows[j, k]))
+        singles = zip(self.features, mains, mains_over_rows, strict=True)
+        terms = [(name, 1, share, over_rows) for name, share, over_rows in singles]
+        for j, k in combinations(self.subject.active, 2) if self.order > 1 else ():
+            terms.append((term(self.features[j], self.features[k]), 2, pairs[j, k], pairs_over_rows[j, k]))
         table = pd.DataFrame(terms, columns=["term", "order", "variance_share", "share_over_rows"])
         return table.sort_values("variance_share", ascending=False, kind="stable", ignore_index=True)
 
