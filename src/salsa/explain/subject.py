@@ -182,7 +182,7 @@ def training_rows_of(model: Any) -> Rows | None:
     if expansion.marginals is None:
         return Rows.weighted(expansion.anchors)
     if isinstance(uncertainty, ExactUncertainty):
-        return Rows.weighted(expansion.anchors, uncertainty.weight)
+        return Rows.weighted(expansion.anchors, uncertainty.noise.weight)
     return None
 
 
