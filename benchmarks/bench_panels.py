@@ -99,7 +99,7 @@ def load(source: Source) -> Table:
     frame = frame.iloc[rows].reset_index(drop=True)
     groups = pd.factorize(frame.pop(source.group))[0] if source.group else None
     y = frame.pop(source.target).to_numpy(dtype=float)
-    return Table(frame.loc[:, frame.nunique() > 1], y, groups=groups)
+    return Table(frame, y, groups=groups)
 
 
 def simulated_panel() -> Table:

@@ -35,16 +35,17 @@ Task = tuple[str, int]  # case and repetition
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Rows to fit or to judge: X (n, D), y (n,), and where they exist the true f(X), weights and groups (n,)."""
+    """Rows to fit or to judge: X (n, D), y (n,), and where known f(X), weights, groups and noise deviations (n,)."""
 
     X: Any
     y: np.ndarray
     truth: np.ndarray | None = None
     weight: np.ndarray | None = None
     groups: np.ndarray | None = None
+    noise: np.ndarray | None = None
 
     def some(self, rows: np.ndarray) -> Table:
-        parts = (self.y, self.truth, self.weight, self.groups)
+        parts = (self.y, self.truth, self.weight, self.groups, self.noise)
         X = self.X.iloc[rows] if hasattr(self.X, "iloc") else self.X[rows]
         return Table(X, *(None if part is None else part[rows] for part in parts))
 
@@ -94,9 +95,9 @@ def judge(model: SalsaRegressor, train: Table, new: Table) -> Figures:
         covered = inside(interval, new.y)
         found[f"{level:.0%}"] = float(covered.mean())
         if level == 0.9:
-            found |= {
-                f"quarter {i}": float(covered[rows].mean()) for i, rows in enumerate(quarters(predicted), start=1)
-            }
+            found |= by_quarter("quarter", covered, predicted)
+            if new.noise is not None:
+                found |= by_quarter("noise quarter", covered, new.noise)
             found["width"] = float(np.median(interval[:, 1] - interval[:, 0]) / train.y.std())
             found["score"] = winkler(interval, new.y, level) / train.y.std()
             if new.weight is not None:
@@ -120,9 +121,10 @@ def winkler(interval: np.ndarray, y: np.ndarray, level: float) -> float:
     return float(np.mean(high - low + 2.0 / (1.0 - level) * outside))
 
 
-def quarters(predicted: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of each quarter of the predictions, from the lowest to the highest."""
-    return np.array_split(np.argsort(predicted, kind="stable"), 4)
+def by_quarter(name: str, covered: np.ndarray, sorted_by: np.ndarray) -> Figures:
+    """Return the coverage in each quarter of the rows, from the lowest values of `sorted_by` to the highest."""
+    quarters = np.array_split(np.argsort(sorted_by, kind="stable"), 4)
+    return {f"{name} {number}": float(covered[rows].mean()) for number, rows in enumerate(quarters, start=1)}
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
@@ -166,7 +168,8 @@ class Ledger:
     def columns(self, case: str, repetitions: int) -> dict[str, list[float]]:
         """Return the figures of a case, a list over its finished repetitions each."""
         rows = [self.done[case, number] for number in range(repetitions) if (case, number) in self.done]
-        return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+        names = [name for name in rows[0] if all(name in row for row in rows)] if rows else []
+        return {name: [row[name] for row in rows] for name in names}
 
 
 def timed(work: Callable[[str, int], Figures], task: Task) -> Figures:

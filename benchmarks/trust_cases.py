@@ -127,13 +127,15 @@ def log_normal(rng: Generator, n: int) -> Table:
     """Draw y = exp(g(x) + 0.5 e): the noise grows with the level."""
     X = rng.uniform(size=(n, 5))
     g = np.sin(3 * X[:, 0]) + 1.5 * X[:, 1] + X[:, 2] * X[:, 3]
-    return Table(X, np.exp(g + 0.5 * rng.normal(size=n)), np.exp(g + 0.125))
+    truth = np.exp(g + 0.125)  # the mean of y
+    return Table(X, np.exp(g + 0.5 * rng.normal(size=n)), truth, noise=truth * np.sqrt(np.exp(0.25) - 1))
 
 
 def funnel(rng: Generator, n: int) -> Table:
     """Draw rows whose noise grows with the first feature, from 0.4 to 4.4."""
     X = rng.uniform(size=(n, 8))
-    return Table(X, friedman(X) + (0.4 + 4.0 * X[:, 0]) * rng.normal(size=n), friedman(X))
+    noise = 0.4 + 4.0 * X[:, 0]
+    return Table(X, friedman(X) + noise * rng.normal(size=n), friedman(X), noise=noise)
 
 
 def heavy_tails(rng: Generator, n: int) -> Table:
@@ -214,12 +216,16 @@ def outside_figures(model: Any, near: Table, draw: Callable[[float], Table]) -> 
 
 
 def people_cases() -> list[Case]:
-    """List the cases of people with 2, 6 and 30 rows each, with groups and without."""
+    """List the cases of people with 2, 6 and 30 rows each, with groups and without.
+
+    Their numbers of people leave room for the bar: a Gaussian process with an additive kernel, a level for every person
+    and hyperparameters by maximum likelihood has 0.96, 0.94 and 0.95 of the R2 of the truth.
+    """
     cases = []
-    for each, rows, new in ((2, 400, 800), (6, 600, 1800), (30, 1200, 3000)):
+    for each, *sizes in ((2, 400, 800, 24), (6, 600, 1800, 24), (30, 1800, 3000, 20)):  # rows, new rows, repetitions
         data, draw = f"people of {each} rows", partial(twice(people), each=each)
-        cases.append(Case(data, draw, 3, rows, new, with_groups=True, data=data))
-        cases.append(Case(f"{data}, groups not given", draw, 3, rows, new, judged=False, data=data))
+        cases.append(Case(data, draw, 3, *sizes, with_groups=True, data=data))
+        cases.append(Case(f"{data}, groups not given", draw, 3, *sizes, judged=False, data=data))
     return cases
 
 
