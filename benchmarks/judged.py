@@ -183,7 +183,7 @@ def timed(work: Callable[[str, int], Figures], task: Task) -> Figures:
 def run(work: Callable[[str, int], Figures], tasks: Sequence[Task], ledger: Ledger, workers: int) -> Iterator[Task]:
     """Do the tasks that the ledger lacks in worker processes; yield every task when its figures are in the ledger.
 
-    A task that fails is reported and not entered.
+    With several workers a task that fails is reported and not entered; a single process stops there.
     """
     yield from (task for task in tasks if task in ledger.done)
     todo = [task for task in tasks if task not in ledger.done]
@@ -192,7 +192,8 @@ def run(work: Callable[[str, int], Figures], tasks: Sequence[Task], ledger: Ledg
             ledger.add(task, timed(work, task))
             yield task
         return
-    with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn")) as pool:
+    pool = ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+    try:
         started = {pool.submit(timed, work, task): task for task in todo}
         for future in as_completed(started):
             task = started[future]
@@ -201,6 +202,8 @@ def run(work: Callable[[str, int], Figures], tasks: Sequence[Task], ledger: Ledg
                 yield task
             else:
                 print(f"{task[0]}, repetition {task[1]} failed: {future.exception()}", flush=True)
+    finally:  # a stopped run does not start the tasks that wait
+        pool.shutdown(cancel_futures=True)
 
 
 def options(description: str, ledger: str) -> argparse.Namespace:
