@@ -88,6 +88,7 @@ def judge(model: SalsaRegressor, train: Table, new: Table) -> Figures:
     }
     if new.truth is not None:
         found["R2 of the truth"] = 1.0 - weighted_mse(new.truth, new) / weighted_variance(new.y, new.weight)
+        found |= matched_errors(predicted, train, new, found["claimed"])
     if getattr(model, "target_transform", None) == "log":
         found["error on the log scale"] = log_error(predicted, new.y) / weighted_variance(np.log(train.y))
     for level in LEVELS:
@@ -103,6 +104,16 @@ def judge(model: SalsaRegressor, train: Table, new: Table) -> Figures:
             if new.weight is not None:
                 found["90% by weight"] = float(np.average(covered, weights=new.weight))
     return found
+
+
+def matched_errors(predicted: np.ndarray, train: Table, new: Table, claimed: float) -> Figures:
+    """Return the claimed error and the error of f on new rows plus the noise of the training rows, as squared errors.
+
+    Both hold the same draws of the noise, so that their ratio varies less than the ratio to the error on new rows; the
+    expectation is the same.
+    """
+    error = np.average((predicted - new.truth) ** 2, weights=new.weight) + weighted_mse(train.truth, train)
+    return {"matched claim": claimed * weighted_variance(train.y, train.weight), "matched error": float(error)}
 
 
 def weighted_mse(predicted: np.ndarray, new: Table) -> float:
