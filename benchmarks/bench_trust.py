@@ -18,8 +18,9 @@ training rows: the expectation is the same and the standard error smaller, above
 ratio needs hundreds of repetitions. Coverage at 90 % is also given in quarters of the rows by their true noise.
 
 Intervals of the case "true precisions" are judged on new rows whose precisions vary as in the training rows; the last
-table has the coverage of observations of weight 1. A walk without a time feature cannot keep the first bar: the
-distance of the level from its mean grows with the length of the series, and the splits see half of the length.
+table has the coverage of observations of weight 1. Forward residuals cannot keep the bars of a walk without a time
+feature: the distance of the level from its mean grows with the length of the series, and the splits see half of the
+length. The mean of the past rows alone has claimed / real 0.71 there, and its forward residuals cover 83 % at 90 %.
 Two processes, 40 minutes at most in all; every finished repetition is a line of benchmarks/results/trust.jsonl, and the
 next run continues there. Give another ledger, or remove it, to measure another version of salsa.
 """
