@@ -237,7 +237,7 @@ def time_cases() -> list[Case]:
             partial(drifting, level=level, with_time=with_time),
             5,
             rows=600,
-            repetitions=80,  # all rows of a repetition share one level
+            repetitions=60,  # all rows of a repetition share one level
             parameters={"cv": TimeSeriesSplit(5)},
             data=level.__name__,
         )
