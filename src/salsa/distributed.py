@@ -96,11 +96,8 @@ class DaskSalsaRegressor(SalsaRegressor):
         with unchanged_by_failure(self):
             options, client = parse_options(self.get_params(deep=False)), self._client()
             blocks = delayed_blocks(X, y, sample_weight, groups)
-            surveys = client.gather(
-                client.compute(
-                    [delayed(survey_block)(b, options.categorical_features, options.transform) for b in blocks]
-                )
-            )
+            learned = options.categorical_features, options.transform
+            surveys = client.gather(client.compute([delayed(survey_block)(block, *learned) for block in blocks]))
             seen = together(surveys)
             used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
             parts, counts = [block for block, _ in used], [count for _, count in used]

@@ -27,6 +27,7 @@ from salsa.fitting import fit_source, fit_table
 from salsa.options import check_probability, parse_options, parse_resources
 from salsa.persistence.model_file import read_model, write_model
 from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
+from salsa.uncertainty.continuation import find_outside, widened
 from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 
@@ -300,18 +301,25 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
 def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
     """Return predictions (n, q) and ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
+    values, intervals = _intervals(model, X, coverage)
+    if (outside := find_outside(model.expansion_, X, n_threads=parse_threads(model.n_jobs))) is not None:
+        intervals = widened(intervals, outside, _intervals(model, outside.nearest, coverage)[1])
+    if np.isinf(intervals).any():
+        problem = f"there are too few training rows for intervals of coverage {coverage:g}"
+        warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
+    transform = fitted_of(model).transform
+    return in_units(model, values), intervals if transform is None else transform.inverse(intervals)
+
+
+def _intervals(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
+    """Return f(X) (n, q) and intervals (n, q, 2), on the scale of learning."""
     uncertainty, threads = model._uncertainty(), parse_threads(model.n_jobs)
     values = model.expansion_.predict(X, n_threads=threads)
     parts = [
         uncertainty.interval(values[rows], k, prior, coverage, X[rows], n_threads=threads)
         for rows, k, prior in model._blocks(X, uncertainty)
     ]
-    intervals = np.concatenate(parts)
-    if np.isinf(intervals).any():
-        problem = f"there are too few training rows for intervals of coverage {coverage:g}"
-        warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
-    transform = fitted_of(model).transform
-    return in_units(model, values), intervals if transform is None else transform.inverse(intervals)
+    return values, np.concatenate(parts)
 
 
 def in_units(model: SalsaRegressor, f: Floats) -> Floats:
