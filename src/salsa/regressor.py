@@ -209,9 +209,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         values, transform = self._shaped(in_units(self, f)), fitted_of(self).transform
         if not return_std:
             return values
-        uncertainty = self._uncertainty()
-        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
-        sd = np.concatenate(parts)
+        sd = self._posterior_sd(X)
         return values, self._shaped(sd if transform is None else transform.sd(f, sd))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
@@ -287,6 +285,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         uncertainty.prepare(self.memory_limit, parse_threads(self.n_jobs))
         return uncertainty
 
+    def _posterior_sd(self, X: Floats) -> Floats:
+        """Return the standard deviation of f (n, q) at encoded rows, on the scale of learning."""
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
+        return np.concatenate(parts)
+
     def _blocks(self, X: Floats, uncertainty: Uncertainty) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield some rows of X at a time, their kernel values with the uncertainty's points, and their prior."""
         kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
@@ -303,7 +307,8 @@ def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[
     """Return predictions (n, q) and ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
     values, intervals = _intervals(model, X, coverage)
     if (outside := find_outside(model.expansion_, X, n_threads=parse_threads(model.n_jobs))) is not None:
-        intervals = widened(intervals, outside, _intervals(model, outside.nearest, coverage)[1])
+        at_nearest, sd = _intervals(model, outside.nearest, coverage)[1], model._posterior_sd(outside.nearest)
+        intervals = widened(intervals, outside, at_nearest, sd, coverage)
     if np.isinf(intervals).any():
         problem = f"there are too few training rows for intervals of coverage {coverage:g}"
         warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
