@@ -188,7 +188,7 @@ class Anova:
         values = self._on_grid(S, [axis.points for axis in axes])
         cells = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(S))
         sd = self._sd_at(S, cells).reshape(values.shape) if band else None
-        return Effect(axes, values, sd, partial(self._share_of, S))
+        return Effect(axes, values, sd, partial(self._share_of, S), self.subject.effect)
 
     def evaluate(self, X: Any, *features: str | int) -> Floats:
         """Return f_S (n,) at the rows of a table like the training table, where S is the set of these features."""

@@ -51,6 +51,17 @@ class Subject:
     columns: Columns
     background: tuple[Distribution, ...]
     rows: Rows | None = None  #: rows as they are, for shares of the variance over rows; None if they are not known
+    transform: str | None = None  #: the scale of the target on which the function was learned
+
+    @property
+    def target(self) -> str:
+        """What the function predicts, for the axes of pictures: "prediction", or "log of the target"."""
+        return "prediction" if self.transform is None else f"{self.transform} of the target"
+
+    @property
+    def effect(self) -> str:
+        """What an effect adds to, for the axes of pictures."""
+        return "effect" if self.transform is None else f"effect on {self.target}"
 
     @property
     def kernel(self) -> AdditiveKernel:
@@ -165,12 +176,18 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
     if background is None:
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to the rows of background: give both")
-        return Subject(model.expansion_, model.columns_, model.expansion_.background, training_rows_of(model))
+        rows = training_rows_of(model)
+        return Subject(model.expansion_, model.columns_, model.expansion_.background, rows, _transform(model))
     X = encoded(model, background)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     X, weight = X[weight > 0], weight[weight > 0]
     marginals = tuple(marginal_of(x, weight) for x in X.T)
-    return Subject(model.expansion_, model.columns_, marginals, Rows.weighted(X, weight))
+    return Subject(model.expansion_, model.columns_, marginals, Rows.weighted(X, weight), _transform(model))
+
+
+def _transform(model: Any) -> str | None:
+    transform = fitted_of(model).transform
+    return None if transform is None else transform.name
 
 
 def training_rows_of(model: Any) -> Rows | None:

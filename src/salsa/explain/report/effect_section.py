@@ -174,7 +174,9 @@ def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
     return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
 
 
-def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]], no_bands: str | None = None) -> str:
+def effects_note(
+    effects: list[dict[str, Any]], orders: list[dict[str, Any]], no_bands: str | None = None, target: str = "prediction"
+) -> str:
     pairs = sum(len(effect["features"]) == 2 for effect in effects)
     found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
     words = f"The table lists all features and {found} of largest share." if pairs else "The table lists all features."
@@ -182,7 +184,7 @@ def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]], no
     if len(orders) > 1:
         share += " of this effect alone; total: share of all effects with the feature, interactions included"
     bands = "" if no_bands is None else f" Effects have no bands: {no_bands}."
-    return f"{words} Choose a row to see its effect on the prediction. Share: {share}.{bands}"
+    return f"{words} Choose a row to see its effect on the {target}. Share: {share}.{bands}"
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:

@@ -83,7 +83,7 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
             "quality": quality_section(model, evidence, scores),
             "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands),
+            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands, subject.target),
             "interactions": interaction_section(anova, used),
             "whatIf": what_if_section(subject, used, given, output),
             "calibration": calibration_section(model, given, evidence, output),
