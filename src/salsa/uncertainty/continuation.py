@@ -1,9 +1,9 @@
 """Intervals beyond the range of the training rows, where nothing judged the model.
 
-A kernel returns to its mean there; the truth may go on straight, or bend on, or bend the other way. So the interval of a
-row x outside the range also holds the interval at the nearest point c of the range, moved along with the straight line
-through the function at c and further inside, plus and minus what the parabola there adds to it, and widened by the error
-of the slope.
+A kernel returns to its mean there; the truth may go on straight, or bend on, or bend the other way. So the interval
+of a row x outside the range also holds the interval at the nearest point c of the range, moved along with the straight
+line through the function at c and further inside, plus and minus what the parabola there adds to it, and widened by
+the error of the slope.
 """
 
 from __future__ import annotations

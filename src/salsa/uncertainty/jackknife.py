@@ -70,7 +70,7 @@ class Forward(NamedTuple):
 def judged_by(splits: Splits, counts: Floats | None, *, local: bool = True) -> Judged:
     """Return how the splits of a fit judge its intervals; ``forward`` is left to ``forward_residuals``."""
     number = splits.partition()
-    units = 0 if splits.unit is None else int(splits.unit.max()) + 1
+    units = splits.n if splits.unit is None else int(splits.unit.max()) + 1
     if splits.given:
         return Judged(number, units, counts, number, None, local)
     return Judged(splits.unit, units, counts, number, None, local)
