@@ -68,7 +68,8 @@ def _counts(rows: Observations, cells: Cells | None) -> Floats | None:
     if cells is None or not cells.together.any():
         return None
     if cells.counts.any():
-        return rows.weight / rows.weight.min()
+        counts: Floats = rows.weight / rows.weight.min()
+        return counts
     return np.where(cells.copies[cells.cell], np.bincount(cells.cell)[cells.cell], 1.0)
 
 
