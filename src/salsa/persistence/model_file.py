@@ -31,9 +31,9 @@ from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
 from salsa.uncertainty.cvplus import CLASSES, KINDS, CVPlus, LowRankUncertainty, lower_root
+from salsa.uncertainty.interval_scores import LOCAL
 from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
-from salsa.uncertainty.scales import LOCAL
 
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _NUMBER = {int, float}  # in the header

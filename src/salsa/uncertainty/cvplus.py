@@ -23,8 +23,8 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
+from salsa.uncertainty.interval_scores import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
 from salsa.uncertainty.local_scale import LocalScale
-from salsa.uncertainty.scales import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
 
 CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # classes of residuals over their scale, each 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
@@ -226,7 +226,7 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
 
 
 def _interval_score(counts: Floats, scales: Floats) -> float:
-    """Return ``scales.interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
+    """Return ``interval_scores.interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
     reached, total = np.cumsum(counts), 0.0
     middle = np.append(_END[:-1], LARGEST)
     for level in LEVELS:
