@@ -42,7 +42,7 @@ from salsa.data.splits import (
     given_splits,
     given_table_splits,
 )
-from salsa.data.targets import check_total_weight
+from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
@@ -106,7 +106,8 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
-    kept, grouped = rows if used.all() else rows.some(used), rows.group is not None
+    kept, grouped = rows if used.all() else rows.some(used), telling_groups(seen.groups) is not None
+    kept = kept if grouped else kept._replace(group=None)
     raw = given_splits(options.cv, Given(used, rows.X, rows.Y, rows.group), random_state)
     whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
     notes, n = [*notes, *whole.notes], len(whole.rows.X)
