@@ -13,6 +13,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa.data.noise import Noise
 from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.pcg import solve_pcg
@@ -78,7 +79,7 @@ class TestSums:
         w = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
         anchors = anchors_of(kernel, X, len(X))
         path = RidgePath(Sums.of(anchors.features(X), Y, w))
-        coef, offset, _ = solve_once(kernel(X), Y, 0.1, w)
+        coef, offset, _ = solve_once(kernel(X), Y, 0.1, Noise(w))
         new = additive_truth(n=20, seed=5)[0]
         found = anchors.expansion(*path.solution(0.1)).predict(new)
         np.testing.assert_allclose(found, offset + kernel(new, X) @ coef, atol=1e-7)
@@ -149,13 +150,13 @@ class TestConjugateGradients:
     def test_a_better_factor_needs_fewer_iterations(self):
         kernel, X, Y = problem(n=200)
         iterations = [
-            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, np.ones(200)).iterations for rank in (5, 50, 190)
+            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, Noise(np.ones(200))).iterations for rank in (5, 50, 190)
         ]
         assert iterations[0] > iterations[1] > iterations[2]
 
     def test_a_target_of_zeros_has_zero_coefficients(self):
         kernel, X, _ = problem()
-        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, np.ones(60))
+        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, Noise(np.ones(60)))
         assert (np.abs(solved.coef) < 1e-12).all()
 
 
@@ -215,7 +216,7 @@ class TestRegressor:
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
-        assert not model._fitted.uncertainty.cvplus.scaled[0]
+        assert model._fitted.uncertainty.cvplus.scale == ("constant",)
         kernel, residual, predictions = model.expansion_.kernel, np.empty(120), np.empty((120, 20))
         for train, test in splits:
             coef, offset, _ = solve_once(kernel(X[train]), y[train, None], 0.1)

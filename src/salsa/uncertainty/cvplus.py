@@ -226,7 +226,7 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
 
 
 def _interval_score(counts: Floats, scales: Floats) -> float:
-    """Return ``interval_scores.interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
+    """Return ``interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
     reached, total = np.cumsum(counts), 0.0
     middle = np.append(_END[:-1], LARGEST)
     for level in LEVELS:
