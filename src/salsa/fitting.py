@@ -100,7 +100,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         splits = given_table_splits(raw.with_units(unit, grouped=grouped is not None))
     mean = seen.weight / seen.rows
     options = options.for_weights(mean)
-    return _fit_many(options, ScaledRows(rows, mean), seen, splits, [*notes, *copies], progress)
+    return _fit_many(options, ScaledRows(rows, mean), mean, seen, splits, [*notes, *copies], progress)
 
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
@@ -125,7 +125,8 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     else:
         table_splits = given_table_splits(raw.at(whole.places).with_units(whole.unit, grouped=grouped))
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
-    return _fit_many(options, array_rows(whole.rows, threads), seen, table_splits, notes, progress)
+    rows = array_rows(whole.rows, threads)
+    return _fit_many(options, rows, whole.mean_weight, seen, table_splits, notes, progress)
 
 
 def _fit_all(
@@ -149,7 +150,13 @@ def _fit_all(
 
 
 def _fit_many(
-    options: Options, rows: Rows, seen: Survey, splits: TableSplits, notes: list[str], progress: Progress
+    options: Options,
+    rows: Rows,
+    mean_weight: float,
+    seen: Survey,
+    splits: TableSplits,
+    notes: list[str],
+    progress: Progress,
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
@@ -168,7 +175,8 @@ def _fit_many(
         found = choose_order(options, smaller, plan, LOSS, progress)
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
-        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
+        judges = {"rho": plan.rho, "table": splits, "mean_weight": mean_weight}
+        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, **judges)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(seen, plan, found, solution, notes)

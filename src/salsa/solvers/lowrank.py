@@ -113,7 +113,7 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> LowRank
     function = partial(_scores, anchors, cvplus, *targets)
     scored = cvplus.with_scores(_summed(function, Scores.__add__, task, r, max(1, n // SCORE_ROWS)), n)
     scored, grouped = replace(scored, offsets=scored.offsets + task.level), task.sample.group is not None
-    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped)
+    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped, mean_weight=task.mean_weight)
 
 
 def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:

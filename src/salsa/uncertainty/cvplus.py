@@ -251,6 +251,7 @@ class LowRankUncertainty:
     points: Floats  # (r, D), the anchors
     keeps_rows: bool = False
     grouped: bool = False  # rows share the levels of groups
+    mean_weight: float = 1.0  # of the training rows' weights as given: the fit divided them by it
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Do nothing: a low-rank fit keeps all that predictions need."""
@@ -269,6 +270,6 @@ class LowRankUncertainty:
     ) -> LeaveOneOut:
         if self.grouped:
             raise ValueError("this low-rank model has groups, and a row alone cannot be left out: use cross-validation")
-        unit, Y = self.unit, rows.Y / self.unit
-        found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, rows.weight, n_threads=n_threads)
+        unit, Y, weight = self.unit, rows.Y / self.unit, rows.weight / self.mean_weight
+        found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, weight, n_threads=n_threads)
         return LeaveOneOut(unit * found.target, unit * found.prediction, unit * found.sd, found.weight)
