@@ -2,6 +2,7 @@
 
 import pickle
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,12 +14,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa._utils.sums import HeldOutSums, RidgePath, Sums
 from salsa.data.noise import Noise
 from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.pcg import solve_pcg
 from salsa.solvers.ridge import solve_once
-from salsa._utils.sums import HeldOutSums, RidgePath, Sums
+from salsa.uncertainty.cvplus import KINDS
 
 
 def problem(n=60, q=2, seed=0):
@@ -210,20 +212,35 @@ class TestRegressor:
         prediction, sd = model.predict(new, return_std=True)
         assert 0.5 < np.std((prediction - truth) / sd) < 2
 
-    def test_intervals_equal_cv_plus_by_its_definition(self, monkeypatch):
+    @pytest.mark.parametrize("kind", [0, 1, 2], ids=KINDS)
+    def test_intervals_equal_cv_plus_by_its_definition(self, kind, monkeypatch):
         """Residuals of all rows and fits without their folds give the intervals, up to the width of a class."""
         monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        scores = iter(np.arange(3) != kind)
+        monkeypatch.setattr("salsa.uncertainty.cvplus._interval_score", lambda *_: next(scores))
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
-        assert model._fitted.uncertainty.cvplus.scale == ("constant",)
+        found = model._fitted.uncertainty.cvplus
+        assert found.scale == (KINDS[kind],)
         kernel, residual, predictions = model.expansion_.kernel, np.empty(120), np.empty((120, 20))
+        fold = np.empty(120, dtype=int)
         for train, test in splits:
             coef, offset, _ = solve_once(kernel(X[train]), y[train, None], 0.1)
             residual[test] = np.abs(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
             predictions[test] = offset + kernel(new, X[train]) @ coef[:, 0]
-        upper = np.sort(predictions + residual[:, None], axis=0)[int(np.ceil(0.9 * 121)) - 1]
-        lower = np.sort(predictions - residual[:, None], axis=0)[int(np.floor(0.1 * 121)) - 1]
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
+        here, there = (
+            np.sqrt(naive.remainder(kernel(X), kernel(Z, X), kernel.diagonal(Z), 0.1) + 0.1) for Z in (X, new)
+        )
+        if kind == 0:
+            here, there = np.ones(120), np.maximum(there / here.max(), 1.0)
+        if kind == 2:
+            here, there = here * found.local.held_out(X, fold)[:, 0], there * found.local(new)[:, 0]
+        reach = np.outer(residual / here, there)
+        upper = np.sort(predictions + reach, axis=0)[int(np.ceil(0.9 * 121)) - 1]
+        lower = np.sort(predictions - reach, axis=0)[int(np.floor(0.1 * 121)) - 1]
         np.testing.assert_allclose(model.predict_interval(new, 0.9), np.column_stack([lower, upper]), atol=0.01)
 
     def test_residual_counts_of_some_rows_are_scaled_up_to_all(self, monkeypatch):
@@ -242,6 +259,8 @@ class TestRegressor:
         kernel, points, alpha = model.expansion_.kernel, model.expansion_.anchors, model.alpha_
         F = np.linalg.solve(np.linalg.cholesky(kernel(points)), kernel(points, X)).T
         found = model.leave_one_out(X, 100 * y, weight)
+        np.testing.assert_allclose(found.weight, weight / 2)
+        weight = weight / weight.mean()
         for row in (0, 7, 149):
             keep = np.arange(150) != row
             w, C = weight[keep], F[keep] - np.average(F[keep], axis=0, weights=weight[keep])
