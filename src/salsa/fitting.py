@@ -97,7 +97,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     if raw is None:
         splits = drawn_table_splits(n, options.cv, unit, random_state)
     else:
-        splits = given_table_splits(raw.with_units(unit, grouped=grouped is not None))
+        splits = given_table_splits(raw, unit, grouped=grouped is not None)
     mean = seen.weight / seen.rows
     options = options.for_weights(mean)
     return _fit_many(options, ScaledRows(rows, mean), mean, seen, splits, [*notes, *copies], progress)
@@ -123,7 +123,7 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     if raw is None:
         table_splits = drawn_table_splits(n, options.cv, whole.unit, random_state)
     else:
-        table_splits = given_table_splits(raw.at(whole.places).with_units(whole.unit, grouped=grouped))
+        table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
     rows = array_rows(whole.rows, threads)
     return _fit_many(options, rows, whole.mean_weight, seen, table_splits, notes, progress)
