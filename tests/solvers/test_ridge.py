@@ -115,6 +115,18 @@ PROBLEMS = {
     "kernel without any weight": replace(problem(), kernel=AdditiveKernel(np.ones(3), np.ones(3), [0.0, 0.0])),
 }
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+GROUP = np.random.default_rng(1).permutation(np.repeat(np.arange(7), [1, 1, 2, 3, 4, 5, 8]))
+GROUPED = {
+    "groups": problem(group=GROUP, rho=0.7),
+    "groups, weights": problem(group=GROUP, rho=0.7, weight=uneven(24)),
+    "groups, large level": problem(group=GROUP, rho=100.0, weight=uneven(24), q=3),
+    "groups, no intercept": problem(group=GROUP, rho=2.0, weight=uneven(24), intercept=False),
+    "groups, duplicate rows": replace(with_duplicates(), group=GROUP, rho=0.7),
+    "groups, low rank": problem(n=40, D=1, order=1, c=20.0, group=np.arange(40) % 9, rho=0.7, weight=uneven(40)),
+    "groups, no level": problem(group=GROUP, rho=0.0, weight=uneven(24)),
+    "groups of single rows": problem(group=np.arange(24), rho=0.7, weight=uneven(24)),
+}
+every_noise = pytest.mark.parametrize("problem", (PROBLEMS | GROUPED).values(), ids=PROBLEMS | GROUPED)
 ALPHAS = (1e-8, 1e-3, 1.0, 1e6)
 
 
@@ -158,6 +170,26 @@ def test_held_out_residuals_equal_refits(problem, formula, make_folds):
         residuals = path.residuals(alpha)
         for ours, one in zip(residuals, folds, strict=True):
             expected = naive.held_out_residuals(problem.K, problem.Y, alpha, one.held_out, **problem.options)
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=problem.tolerance(alpha), err_msg=f"{alpha=}")
+
+
+GROUP_FOLDS = {
+    "every group alone": lambda groups: [[g] for g in range(groups)],
+    "a partition": lambda groups: np.array_split(np.random.default_rng(0).permutation(groups), 3),
+    "overlapping": lambda groups: [[0, 1], [1, 2, 4], range(groups // 2 + 1)],
+    "one group to train on": lambda groups: [range(groups - 1)],
+}
+
+
+@pytest.mark.parametrize("problem", GROUPED.values(), ids=GROUPED)
+@pytest.mark.parametrize("formula", [_FoldBlocks, _FoldGrams, held_out])
+@pytest.mark.parametrize("of_groups", GROUP_FOLDS.values(), ids=GROUP_FOLDS)
+def test_held_out_groups_equal_generalised_least_squares_without_them(problem, formula, of_groups):
+    held = [np.flatnonzero(np.isin(problem.group, groups)) for groups in of_groups(problem.group.max() + 1)]
+    path = formula(problem.factor(), problem.Y, [fold(rows) for rows in held])
+    for alpha in ALPHAS:
+        for ours, rows in zip(path.residuals(alpha), held, strict=True):
+            expected = naive.held_out_residuals(problem.K, problem.Y, alpha, rows, **problem.options)
             np.testing.assert_allclose(ours, expected, rtol=0, atol=problem.tolerance(alpha), err_msg=f"{alpha=}")
 
 
@@ -247,7 +279,7 @@ def assert_solves(problem, alpha, coef, offset):
         np.testing.assert_allclose(offset, expected_offset, rtol=0, atol=tolerance)
 
 
-@every_problem
+@every_noise
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_coefficients_solve_the_full_system(problem, alpha):
     assert_solves(problem, alpha, *coefficients(problem.factor(), problem.Y, alpha))
@@ -261,7 +293,7 @@ every_solver = pytest.mark.parametrize(
     ],
     ids=["coefficients", "solve_once"],
 )
-WITH_INTERCEPT = {name: problem for name, problem in PROBLEMS.items() if problem.intercept}
+WITH_INTERCEPT = {name: problem for name, problem in (PROBLEMS | GROUPED).items() if problem.intercept}
 
 
 @pytest.mark.parametrize("problem", WITH_INTERCEPT.values(), ids=WITH_INTERCEPT)
@@ -350,7 +382,7 @@ def test_expansion_predicts_what_the_full_system_predicts(name):
 # --- degrees of freedom -------------------------------------------------------------------------------
 
 
-@every_problem
+@every_noise
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_degrees_of_freedom_are_the_trace_of_the_smoother(problem, alpha):
     expected = np.trace(naive.smoother(problem.K, alpha, **problem.options))
@@ -402,7 +434,7 @@ def assert_is_factor(factor, K, R=None, *, intercept=True):
         assert factor.intercept_direction is None
 
 
-@every_problem
+@every_noise
 def test_factor_is_the_eigendecomposition(problem):
     assert_is_factor(problem.factor(), problem.K, **problem.options)
 

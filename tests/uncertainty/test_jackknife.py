@@ -1,6 +1,7 @@
 """Posterior standard deviations and jackknife+ intervals against refits, in rows, weights, groups and cells."""
 
 from dataclasses import replace
+from itertools import pairwise
 from math import ceil
 
 import naive
@@ -208,14 +209,13 @@ def test_forward_residuals_equal_refits_to_earlier_rows(case):
         options["group"] = np.sort(options["group"])  # groups one after the other, so that no split cuts one
     problem = Problem(n=25, **options)
     cuts = [0, 4, 10, 19, 25] if "group" in options else [0, 10, 15, 20, 25]
-    pairs = zip(cuts[1:-1], cuts[2:], strict=True)
-    folds = tuple(Fold(np.arange(a, 25), np.arange(b - a)) for a, b in pairs)
+    folds = tuple(Fold(np.arange(a, 25), np.arange(b - a)) for a, b in pairwise(cuts[1:]))
     splits = Splits(25, folds, np.random.RandomState(0), given=True)
     assert splits.ordered
     problem.learn()
     found = forward_residuals(problem.K.copy(), problem.Y, problem.coef, problem.alpha, problem.noise, splits)
     np.testing.assert_array_equal(found.row, np.arange(cuts[1], 25))
-    for a, b in zip(cuts[1:-1], cuts[2:], strict=True):
+    for a, b in pairwise(cuts[1:]):
         train, test = np.arange(a), np.arange(a, b)
         among, R = problem.K[:a, :a], problem.R[:a, :a]
         coef, offset = naive.ridge(among, problem.Y[train], problem.alpha, R)
