@@ -99,11 +99,19 @@ def newton_girard(s: np.ndarray, d: int) -> np.ndarray:
 # --- ridge regression ---------------------------------------------------------------------------------
 
 
-def ridge(K, Y, alpha, weight=None, *, intercept=True) -> tuple[np.ndarray, np.ndarray]:
-    """Return coefficients (n, q) and offset (q,) from [[K + alpha W^-1, 1], [1', 0]] [c; b] = [Y; 0]."""
+def noise_covariance(weight, group=None, rho=0.0) -> np.ndarray:
+    """Return R (n, n) = W^-1 + rho Z Z': rows of a group share a level of variance rho."""
+    R = np.diag(1 / np.asarray(weight, dtype=float))
+    if group is not None:
+        group = np.asarray(group)
+        R += rho * (group[:, None] == group[None])
+    return R
+
+
+def ridge(K, Y, alpha, R=None, *, intercept=True) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients (n, q) and offset (q,) from [[K + alpha R, 1], [1', 0]] [c; b] = [Y; 0], R the noise."""
     n = len(K)
-    weight = np.ones(n) if weight is None else weight
-    penalised = K + alpha * np.diag(1 / weight)
+    penalised = K + alpha * (np.eye(n) if R is None else R)
     if not intercept:
         return np.linalg.solve(penalised, Y), np.zeros(Y.shape[1])
     ones = np.ones((n, 1))
@@ -112,18 +120,39 @@ def ridge(K, Y, alpha, weight=None, *, intercept=True) -> tuple[np.ndarray, np.n
     return solution[:n], solution[n]
 
 
-def held_out_residuals(K, Y, alpha, held_out, weight=None, *, intercept=True) -> np.ndarray:
+def held_out_residuals(K, Y, alpha, held_out, R=None, *, intercept=True) -> np.ndarray:
     """Return the residuals (rows of held_out, q) of a fit to all other rows."""
     train = np.setdiff1d(np.arange(len(K)), held_out)
-    train_weight = None if weight is None else weight[train]
-    coef, offset = ridge(K[np.ix_(train, train)], Y[train], alpha, train_weight, intercept=intercept)
+    among = np.ix_(train, train)
+    coef, offset = ridge(K[among], Y[train], alpha, None if R is None else R[among], intercept=intercept)
     return Y[held_out] - K[np.ix_(held_out, train)] @ coef - offset
 
 
-def smoother(K, alpha, weight=None, *, intercept=True) -> np.ndarray:
+def smoother(K, alpha, R=None, *, intercept=True) -> np.ndarray:
     """Return S (n, n) with fitted values S Y, from the fits of the n unit vectors."""
-    coef, offset = ridge(K, np.eye(len(K)), alpha, weight, intercept=intercept)
+    coef, offset = ridge(K, np.eye(len(K)), alpha, R, intercept=intercept)
     return K @ coef + offset
+
+
+def remainder(K, k, prior, alpha, R=None) -> np.ndarray:
+    """Return t (m,) = k(x, x) - k'C^-1 k + (1 - 1'C^-1 k)^2 / (1'C^-1 1), C = K + alpha R."""
+    inverse = np.linalg.inv(K + alpha * (np.eye(len(K)) if R is None else R))
+    missing = 1 - k @ inverse.sum(axis=0)
+    return prior - np.einsum("ij,jk,ik->i", k, inverse, k) + missing**2 / inverse.sum()
+
+
+def inverse_root(R) -> np.ndarray:
+    """Return the symmetric R^-1/2 (n, n)."""
+    values, vectors = np.linalg.eigh(R)
+    return (vectors / np.sqrt(values)) @ vectors.T
+
+
+def restricted_likelihood(y, C) -> float:
+    """Return minus the log density of n - 1 orthonormal contrasts of y (n,) ~ N(b 1, C), without constants."""
+    n = len(y)
+    basis = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
+    S, z = basis.T @ C @ basis, basis.T @ y
+    return 0.5 * z @ np.linalg.solve(S, z) + 0.5 * np.linalg.slogdet(S)[1]
 
 
 # --- derivatives --------------------------------------------------------------------------------------

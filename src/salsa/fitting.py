@@ -42,7 +42,7 @@ from salsa.data.splits import (
     given_splits,
     given_table_splits,
 )
-from salsa.data.targets import check_total_weight
+from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
 from salsa.data.transforms import smearing
 from salsa.fitted import Fitted
@@ -98,16 +98,17 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     if raw is None:
         splits = drawn_table_splits(n, options.cv, unit, random_state)
     else:
-        splits = given_table_splits(raw.with_units(unit, grouped=grouped is not None))
+        splits = given_table_splits(raw, unit, grouped=grouped is not None)
     mean = seen.weight / seen.rows
     options = options.for_weights(mean)
-    return _fit_many(options, ScaledRows(rows, mean), seen, splits, [*notes, *copies], progress)
+    return _fit_many(options, ScaledRows(rows, mean), mean, seen, splits, [*notes, *copies], progress)
 
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
-    kept, grouped = rows if used.all() else rows.some(used), rows.group is not None
+    kept, grouped = rows if used.all() else rows.some(used), telling_groups(seen.groups) is not None
+    kept = kept if grouped else kept._replace(group=None)
     raw = given_splits(options.cv, Given(used, rows.X, rows.Y, rows.group), random_state)
     whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
     notes, n = [*notes, *whole.notes], len(whole.rows.X)
@@ -123,9 +124,10 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     if raw is None:
         table_splits = drawn_table_splits(n, options.cv, whole.unit, random_state)
     else:
-        table_splits = given_table_splits(raw.at(whole.places).with_units(whole.unit, grouped=grouped))
+        table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
-    return _fit_many(options, array_rows(whole.rows, threads), seen, table_splits, notes, progress)
+    rows = array_rows(whole.rows, threads)
+    return _fit_many(options, rows, whole.mean_weight, seen, table_splits, notes, progress)
 
 
 def _fit_all(
@@ -150,7 +152,13 @@ def _fit_all(
 
 
 def _fit_many(
-    options: Options, rows: Rows, seen: Survey, splits: TableSplits, notes: list[str], progress: Progress
+    options: Options,
+    rows: Rows,
+    mean_weight: float,
+    seen: Survey,
+    splits: TableSplits,
+    notes: list[str],
+    progress: Progress,
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
@@ -170,7 +178,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(two_valued=seen.targets.two_valued)
+        task = task._replace(mean_weight=mean_weight, two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, plan, found, solution, notes)

@@ -1,38 +1,13 @@
-"""Weighted moments and the merging of equal rows."""
+"""Weighted moments and their standard errors."""
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 from salsa._utils.weighted import mean_and_standard_error, target_variance
-from salsa.data.rows import Observations
-
-SMALL = st.sampled_from([-1.0, 0.0, -0.0, 2.0])
 
 
-@given(st.data())
-def test_whole_weights_are_written_out_and_rows_sorted(data):
-    n = data.draw(st.integers(1, 12))
-    X, Y = data.draw(arrays(float, (n, 2), elements=SMALL)), data.draw(arrays(float, (n, 1), elements=SMALL))
-    weight = data.draw(st.none() | arrays(float, n, elements=st.integers(1, 3)))
-    rows, targets, left = Observations(X, Y, np.ones(n) if weight is None else weight).sorted()
-    counts = np.ones(n, dtype=int) if weight is None else weight.astype(int)
-    assert (left == 1).all()
-    assert np.column_stack([rows, targets]).tolist() == sorted(
-        np.repeat(np.column_stack([X, Y]), counts, axis=0).tolist()
-    )
-
-
-def test_fractional_or_large_weights_are_kept_as_weights():
-    X, Y = np.array([[2.0], [1.0]]), np.zeros((2, 1))
-    for weight in ([1.5, 1.0], [1e6, 1.0]):
-        rows, _, left = Observations(X, Y, np.array(weight)).sorted()
-        assert rows.tolist() == [[1.0], [2.0]]
-        assert left.tolist() == weight[::-1]
-
-
-def test_weights_count_rows():
+def test_weights_weigh_means_and_variances():
     rng = np.random.default_rng(0)
     y, w = rng.normal(size=(20, 2)), rng.integers(1, 4, 20)
     repeated = np.repeat(y, w, axis=0)
@@ -43,3 +18,29 @@ def test_weights_count_rows():
 
 def test_a_constant_output_has_no_variance_to_divide_by():
     assert target_variance(np.full((5, 1), 0.1), np.ones(5)).tolist() == [1.0]
+
+
+@given(st.integers(2, 30), st.integers(0, 99), st.floats(1e-3, 1e3))
+def test_standard_errors_do_not_depend_on_the_scale_of_weights(n, seed, factor):
+    rng = np.random.default_rng(seed)
+    losses, w, unit = rng.normal(size=n), rng.uniform(0.1, 3, n), rng.integers(0, 4, n)
+    for units in (None, unit):
+        one, other = (mean_and_standard_error(losses, c * w, units) for c in (1.0, factor))
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-14)
+
+
+def test_the_standard_error_is_the_spread_of_weighted_means():
+    """Over many tables with precisions as weights, and with levels that units share."""
+    rng = np.random.default_rng(0)
+    w, unit = rng.uniform(0.3, 3, 300), np.arange(300) // 3
+    for units, level in ((None, 0.0), (unit, 1.0)):
+        tables = (rng.normal(size=(1500, 300)) / np.sqrt(w)) + level * rng.normal(size=(1500, 100))[:, unit]
+        means, errors = np.array([mean_and_standard_error(table, w, units) for table in tables]).T
+        assert abs(errors.mean() / means.std() - 1) < 0.07
+
+
+def test_copies_within_a_unit_do_not_shrink_the_standard_error():
+    losses, unit = np.random.default_rng(0).normal(size=40), np.arange(40)
+    once = mean_and_standard_error(losses, np.ones(40))
+    twice = mean_and_standard_error(np.tile(losses, 2), np.ones(80), np.tile(unit, 2))
+    np.testing.assert_allclose(twice, once, rtol=1e-12)

@@ -147,7 +147,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="target must name"):
             regressor().fit_blocks([pd.DataFrame({"a": [1.0], "b": [2.0]})])
 
-    @pytest.mark.parametrize("blocks", [3, [3], [(1, 2, 3, 4)]])
+    @pytest.mark.parametrize("blocks", [3, [3], [(1, 2, 3, 4, 5)]])
     def test_other_objects_than_blocks_are_refused(self, blocks):
         with pytest.raises((TypeError, ValueError), match="give the path of a Parquet file"):
             regressor().fit_blocks(blocks)

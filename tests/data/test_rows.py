@@ -14,8 +14,8 @@ from salsa.data.splits import ShuffledFolds
 def pieces_of(n, ends):
     X = np.arange(2.0 * n).reshape(n, 2)
     ends = sorted({0, n, *(end % n for end in ends)})
-    whole = Observations(X, X[:, :1], 1 + X[:, 0])
-    return whole, [Observations(*(part[a:b] for part in whole)) for a, b in pairwise(ends)]
+    whole = Observations(X, X[:, :1], 1 + X[:, 0], np.arange(n) // 3)
+    return whole, [whole.some(slice(a, b)) for a, b in pairwise(ends)]
 
 
 @given(st.integers(1, 60), st.lists(st.integers(0, 59), max_size=5), st.integers(1, 20), st.integers(1, 7))

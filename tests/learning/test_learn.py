@@ -5,25 +5,34 @@ import numpy as np
 import pytest
 from conftest import additive_truth
 
+from salsa.data.noise import Noise
+from salsa.data.splits import Fold, Splits, drawn_splits
 from salsa.kernels.base import BASE_KERNELS
 from salsa.learning import Problem, Structure
-from salsa.learning.learn import SNAP, Posterior, learn_kernel, leave_one_out_losses, prune_kernel
+from salsa.learning.evidence import Evidence
+from salsa.learning.learn import SNAP, Posterior, held_out_losses, learn_kernel, learn_rho, prune_kernel
 from salsa.learning.parameters import ABSENT
 from salsa.losses import SquaredError
 
 
-def problem_of(X, Y, base="gaussian", weight=None, **others):
+def problem_of(X, Y, base="gaussian", weight=None, group=None, rho=0.0, **others):
     bases = (base,) * X.shape[1] if isinstance(base, str) else base
-    return Problem(X, Y if Y.ndim == 2 else Y[:, None], weight, bases, **others)
+    noise = Noise(np.ones(len(X)) if weight is None else weight, group, rho)
+    splits = drawn_splits(len(X), 5, group, np.random.RandomState(0))
+    return Problem(X, Y if Y.ndim == 2 else Y[:, None], noise, splits, bases, **others)
 
 
-def small_problem(base="gaussian", q=2, weighted=True, D=4):
+def small_problem(base="gaussian", q=2, weighted=True, D=4, group=None, rho=0.0):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(25, D))
     if naive.BASE_KERNELS[base].for_categories:
         X = np.round(X)
     weight = rng.integers(1, 4, 25).astype(float) if weighted else None
-    return problem_of(X, rng.normal(size=(25, q)), base, weight)
+    weight = None if weight is None else weight / weight.mean()
+    return problem_of(X, rng.normal(size=(25, q)), base, weight, group, rho)
+
+
+GROUP = np.random.default_rng(2).permutation(np.repeat(np.arange(9), [1, 1, 1, 2, 3, 3, 4, 5, 5]))
 
 
 class TestPosterior:
@@ -48,38 +57,156 @@ class TestPosterior:
             K = naive.additive_kernel(
                 problem.X, problem.X, kernel.bandwidth, kernel.relevance, kernel.order_weights, "gaussian"
             )
-            basis = np.linalg.svd(np.eye(25) - 1 / 25)[0][:, :24]
-            C, y = basis.T @ (K + noise * np.eye(25)) @ basis, basis.T @ posterior.evidence.Y[:, 0]
-            return 0.5 * y @ np.linalg.solve(C, y) + 0.5 * np.linalg.slogdet(C)[1]
+            return naive.restricted_likelihood(posterior.evidence.Y[:, 0], K + noise * np.eye(25))
 
         other = theta + 0.3
         ours = posterior.fit_of(other) - posterior.fit_of(theta)
         assert ours == pytest.approx(contrasts(other) - contrasts(theta), rel=1e-8)
 
-    def test_weights_are_repeated_rows(self):
-        """Up to a constant that does not depend on the parameters."""
-        weighted = small_problem()
-        repeated = np.repeat(np.arange(25), weighted.weight.astype(int))
-        plain = weighted.rows(repeated)._replace(weight=None)
-        ours, theirs = Posterior(weighted, Structure(1, 3)), Posterior(plain, Structure(1, 3))
-        theta = ours.parameters.start()
-        np.testing.assert_allclose(theta, theirs.parameters.start())
-        shift = np.linspace(-0.5, 0.5, len(theta))
-        assert ours(theta + shift)[0] - ours(theta)[0] == pytest.approx(
-            theirs(theta + shift)[0] - theirs(theta)[0], rel=1e-6
-        )
-        np.testing.assert_allclose(ours(theta)[1], theirs(theta)[1], rtol=1e-5, atol=1e-6)
+    @pytest.mark.parametrize("structure", [Structure(1, 2), Structure(4, 4)])
+    def test_gradient_with_groups_agrees_with_finite_differences(self, structure):
+        posterior = Posterior(small_problem(group=GROUP), structure)
+        start = np.append(posterior.parameters.start(), np.log(0.4))
+        vector = start + 0.2 * np.random.default_rng(0).normal(size=len(start))
+        numeric = naive.finite_difference(lambda t: posterior(t)[0], vector, 1e-3)
+        gradient = posterior(vector)[1]
+        np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())
+        assert abs(gradient[-1]) > 1e-3
 
-    def test_leave_one_out_residuals_equal_refits(self):
+    def test_a_common_factor_of_weights_is_in_the_noise(self):
+        """Only the ratios of weights matter: with c w, the noise variance c s2 has the likelihood of w and s2."""
+        plain = small_problem()
+        scaled = plain._replace(noise=Noise(4.0 * plain.weight))
+        ours, theirs = Posterior(plain, Structure(1, 3)), Posterior(scaled, Structure(1, 3))
+        theta = ours.parameters.start() + np.linspace(-0.5, 0.5, len(ours.parameters.start()))
+        shift = np.zeros(len(theta))
+        shift[-1] = np.log(4.0)
+        assert ours.fit_of(theta) == pytest.approx(theirs.fit_of(theta + shift), rel=1e-12)
+
+    def test_held_out_losses_equal_refits(self):
         problem = small_problem(q=2)
         learned = learn_kernel(problem, Structure(1, 2), iterations=5)
-        K, posterior = learned.kernel(problem.X), Posterior(problem, Structure(1, 2))
-        refits = [
-            naive.held_out_residuals(K, posterior.evidence.Y, learned.noise, np.array([i]), problem.weight)[0]
-            for i in range(25)
+        losses = held_out_losses(problem, learned.kernel, learned.noise, 0.0, SquaredError())
+        np.testing.assert_allclose(losses, refitted_losses(problem, learned, 0.0, np.arange(25)), rtol=1e-6)
+
+    @pytest.mark.parametrize("rho", [0.0, 0.8])
+    def test_held_out_losses_of_groups_equal_refits_without_the_group(self, rho):
+        problem = small_problem(q=2, group=GROUP)
+        learned = learn_kernel(problem, Structure(1, 2), iterations=5)
+        losses = held_out_losses(problem, learned.kernel, learned.noise, rho, SquaredError())
+        np.testing.assert_allclose(losses, refitted_losses(problem, learned, rho, GROUP), rtol=1e-6)
+
+    def test_given_splits_judge_and_untested_rows_have_no_loss(self):
+        problem = small_problem(q=1, weighted=False)
+        folds = (Fold(np.arange(10, 25), np.arange(5)), Fold(np.arange(15, 25), np.arange(10)))
+        splits = Splits(25, folds, np.random.RandomState(0), given=True)
+        learned = learn_kernel(problem, Structure(1, 1), iterations=5)
+        losses = held_out_losses(problem._replace(splits=splits), learned.kernel, learned.noise, 0.0, SquaredError())
+        assert np.isnan(losses[:10]).all()
+        K, Y = learned.kernel(problem.X), Evidence(problem.Y, problem.noise).Y
+        for begin, end in ((10, 15), (15, 25)):
+            expected = naive.held_out_residuals(K, Y, learned.noise, np.arange(begin, 25))[: end - begin, 0] ** 2
+            np.testing.assert_allclose(losses[begin:end], expected, rtol=1e-6)
+
+
+def refitted_losses(problem, learned, rho, block):
+    """Return the squared residuals (n,), averaged over outputs, of refits without the block of each row."""
+    K, Y = learned.kernel(problem.X), Evidence(problem.Y, problem.noise).Y
+    R, found = naive.noise_covariance(problem.weight, problem.noise.group, rho), np.empty_like(Y)
+    for b in np.unique(block):
+        rows = np.flatnonzero(block == b)
+        found[rows] = naive.held_out_residuals(K, Y, learned.noise, rows, R)
+    return np.mean(found**2, axis=1)
+
+
+class TestEvidence:
+    """The likelihood of a dense covariance matrix against its definition."""
+
+    def matrices(self, rho=0.6):
+        problem = small_problem(group=GROUP, rho=rho)
+        K = naive.additive_kernel(problem.X, problem.X, np.ones(4), np.ones(4), [0.0, 1.0, 1.0])
+        return problem, K, Evidence(problem.Y, problem.noise)
+
+    def test_value_is_the_restricted_normal_density(self):
+        """Values differ from the density by a constant: their differences are compared."""
+        problem, K, evidence = self.matrices()
+
+        def expected(s2, rho):
+            C = K + s2 * naive.noise_covariance(problem.weight, GROUP, rho)
+            return sum(naive.restricted_likelihood(y, C) for y in evidence.Y.T)
+
+        def found(s2, rho):
+            return evidence.value(evidence.factorise(K.copy(), s2, rho))
+
+        start = expected(0.5, 0.3), found(0.5, 0.3)
+        for s2, rho in [(0.5, 1.5), (0.1, 0.3), (2.0, 20.0), (0.5, 0.0)]:
+            assert found(s2, rho) - start[1] == pytest.approx(expected(s2, rho) - start[0], rel=1e-6)
+
+    def test_slope_agrees_with_finite_differences(self):
+        _, K, evidence = self.matrices()
+        s2, rho, step = 0.4, 0.7, 1e-5
+        rng = np.random.default_rng(0)
+        D = rng.normal(size=K.shape)
+        D = 1e-2 * (D + D.T)
+
+        def value(K, s2, rho):
+            return evidence.value(evidence.factorise(K.copy(), s2, rho))
+
+        slope = evidence.slope(evidence.factorise(K.copy(), s2, rho))
+        by_s2 = (value(K, s2 + step, rho) - value(K, s2 - step, rho)) / (2 * step)
+        by_rho = (value(K, s2, rho + step) - value(K, s2, rho - step)) / (2 * step)
+        by_K = (value(K + step * D, s2, rho) - value(K - step * D, s2, rho)) / (2 * step)
+        assert slope.s2 == pytest.approx(by_s2, rel=1e-6)
+        assert slope.rho == pytest.approx(by_rho, rel=1e-6)
+        triangle = np.triu(slope.K)  # an element off the diagonal stands for two
+        assert np.sum(triangle * D) == pytest.approx(by_K, rel=1e-5)
+
+    @pytest.mark.parametrize("rho", [0.0, 0.7])
+    def test_held_out_folds_equal_refits(self, rho):
+        problem, K, evidence = self.matrices(rho)
+        R = naive.noise_covariance(problem.weight, GROUP, rho)
+        folds = [
+            Fold(rows, np.arange(len(rows))[::2])
+            for rows in (np.flatnonzero(np.isin(GROUP, g)) for g in ([8], [0, 3, 7], [0]))
         ]
-        losses = leave_one_out_losses(problem, learned.kernel, learned.noise, SquaredError())
-        np.testing.assert_allclose(losses, np.mean(np.square(refits), axis=1), rtol=1e-6)
+        residuals = evidence.held_out(K.copy(), 0.3, rho, folds)
+        for fold, residual in zip(folds, residuals, strict=True):
+            expected = naive.held_out_residuals(K, evidence.Y, 0.3, fold.held_out, R)[fold.test]
+            np.testing.assert_allclose(residual, expected, rtol=1e-6, atol=1e-8)
+
+
+class TestGroups:
+    """The variance of groups' levels is learned."""
+
+    def people(self, level, n=40, size=5, seed=0):
+        rng = np.random.default_rng(seed)
+        group = np.repeat(np.arange(n), size)
+        X = rng.uniform(-1, 1, (n * size, 2))
+        y = np.sin(3 * X[:, 0]) + level * rng.normal(size=n)[group] + 0.5 * rng.normal(size=n * size)
+        return problem_of(X, y, group=group)
+
+    @pytest.mark.parametrize("level", [0.25, 1.0])
+    def test_the_ratio_of_variances_is_found(self, level):
+        """The true rho is level^2 / 0.25; over 8 tables its logarithm is found to about 0.3."""
+        logs = []
+        for seed in range(8):
+            problem = self.people(level, seed=seed)
+            learned = learn_kernel(problem, Structure(1, 1), iterations=15)
+            logs.append([np.log(learned.rho), np.log(learn_rho(problem, learned.kernel))])
+        np.testing.assert_allclose(np.median(logs, axis=0), np.log(4 * level**2), atol=0.35)
+
+    def test_rho_without_groups_is_zero(self):
+        problem = problem_of(*additive_truth(n=60))
+        learned = learn_kernel(problem, Structure(1, 1), iterations=3)
+        assert learned.rho == 0.0
+        assert learn_rho(problem, learned.kernel) == 0.0
+
+    def test_pruning_keeps_the_groups_level(self):
+        problem = self.people(1.0)
+        learned = learn_kernel(problem, Structure(1, 1), iterations=15)
+        pruned = prune_kernel(problem, learned, 2.0)
+        assert np.flatnonzero(pruned.kernel.relevance).tolist() == [0]
+        assert abs(np.log(pruned.rho / learned.rho)) < 0.5
 
 
 class TestLearning:

@@ -100,14 +100,24 @@ class TestScore:
         assert error == pytest.approx(losses.mean())
         assert standard_error == pytest.approx(losses.std() / np.sqrt(3))
 
-    def test_weights_count_rows(self):
+    def test_weights_are_precisions_of_losses(self):
+        """The standard error treats weighted losses as a sample, however large the weights are."""
         Y = np.array([[1.0], [2.0], [3.0], [6.0]])
         residuals = [np.array([[1.0], [2.0]]), np.array([[100.0], [3.0]])]
         error, standard_error = Score(Y, self.folds, np.array([2.0, 1.0, 1.0, 3.0]), LOSS)(residuals)
         variance = np.var([1, 1, 2, 3, 6, 6, 6])
-        losses = np.array([1.0, 1.0, 4.0, 9.0, 9.0, 9.0]) / variance
+        losses, weight = np.array([1.0, 4.0, 9.0]) / variance, np.array([2.0, 1.0, 3.0])
+        assert error == pytest.approx(np.average(losses, weights=weight))
+        assert standard_error == pytest.approx(np.linalg.norm(weight * (losses - error)) / weight.sum())
+
+    def test_losses_of_a_unit_are_added_before_they_are_squared(self):
+        Y = np.array([[1.0], [2.0], [3.0], [6.0]])
+        residuals = [np.array([[1.0], [2.0]]), np.array([[100.0], [3.0]])]
+        error, standard_error = Score(Y, self.folds, None, LOSS, np.array([0, 1, 0, 1]))(residuals)
+        losses = np.array([1.0, 4.0, 9.0]) / Y.var()
         assert error == pytest.approx(losses.mean())
-        assert standard_error == pytest.approx(losses.std() / np.sqrt(6))
+        away = losses - error
+        assert standard_error == pytest.approx(np.hypot(away[0] + away[1], away[2]) / 3)
 
     def test_outputs_of_different_scale_count_alike(self):
         rng = np.random.default_rng(0)

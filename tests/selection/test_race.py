@@ -5,18 +5,20 @@ import pytest
 from conftest import additive_truth, needs_data
 
 from salsa import SalsaRegressor
-from salsa.data.splits import Splits
+from salsa.data.noise import Noise
+from salsa.data.splits import drawn_splits
 from salsa.learning import Problem, Structure
 from salsa.selection.race import race_structures
 
 
 def problem_of(n, seed=0):
     X, y = additive_truth(n=n, seed=seed)
-    return Problem(X, y[:, None], None, ("gaussian",) * 6)
+    splits = drawn_splits(n, 5, None, np.random.RandomState(seed))
+    return Problem(X, y[:, None], Noise(np.ones(n)), splits, ("gaussian",) * 6)
 
 
 def splits_of(problem, seed=0):
-    return Splits(5, np.random.RandomState(seed), np.ones(len(problem.X), dtype=bool))
+    return drawn_splits(len(problem.X), 5, None, np.random.RandomState(seed))
 
 
 class TestSampling:

@@ -8,6 +8,7 @@ from sklearn.metrics import r2_score
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa.data.noise import Noise
 from salsa.data.rows import Observations
 from salsa.solvers.divide import divided_path, solve_divided
 from salsa.solvers.ridge import solve_once
@@ -37,7 +38,7 @@ def by_dask(function, parts):
 class TestSolver:
     def test_one_part_is_the_exact_fit(self):
         whole, _ = parts_of()
-        coef, offset, _ = solve_once(kernel()(whole.X), whole.Y, 0.3, whole.weight)
+        coef, offset, _ = solve_once(kernel()(whole.X), whole.Y, 0.3, Noise(whole.weight))
         fit = solve_divided(kernel(), [whole], 0.3)
         np.testing.assert_allclose(fit.coef, coef)
         np.testing.assert_allclose(fit.offset, offset)
@@ -47,7 +48,7 @@ class TestSolver:
         fit, expected = solve_divided(kernel(), parts, 0.3), 0.0
         for part in parts:
             share = part.weight.sum() / whole.weight.sum()
-            coef, offset, _ = solve_once(kernel()(part.X), part.Y, 0.3 * share, part.weight)
+            coef, offset, _ = solve_once(kernel()(part.X), part.Y, 0.3 * share, Noise(part.weight))
             expected = expected + share * (offset + kernel()(whole.X, part.X) @ coef)
         np.testing.assert_allclose(fit.predict(whole.X), expected, atol=1e-10)
 

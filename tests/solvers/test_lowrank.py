@@ -2,22 +2,29 @@
 
 import pickle
 
+import naive
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import additive_truth, examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa._utils.sums import HeldOutSums, RidgePath, Sums
+from salsa.data.noise import Noise
+from salsa.data.rows import Observations, array_rows
+from salsa.data.splits import drawn_table_splits
+from salsa.losses import SquaredError
 from salsa.persistence.model_file import uncertainty_from, uncertainty_state
+from salsa.solvers import RidgeTask, find_solver
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.pcg import solve_pcg
 from salsa.solvers.ridge import solve_once
-from salsa._utils.sums import HeldOutSums, RidgePath, Sums
+from salsa.uncertainty.cvplus import KINDS
 
 
 def problem(n=60, q=2, seed=0):
@@ -78,10 +85,31 @@ class TestSums:
         w = np.random.default_rng(0).uniform(0.5, 2, len(X)) if weighted else np.ones(len(X))
         anchors = anchors_of(kernel, X, len(X))
         path = RidgePath(Sums.of(anchors.features(X), Y, w))
-        coef, offset, _ = solve_once(kernel(X), Y, 0.1, w)
+        coef, offset, _ = solve_once(kernel(X), Y, 0.1, Noise(w))
         new = additive_truth(n=20, seed=5)[0]
         found = anchors.expansion(*path.solution(0.1)).predict(new)
         np.testing.assert_allclose(found, offset + kernel(new, X) @ coef, atol=1e-7)
+
+    @settings(max_examples=examples(20))
+    @given(st.integers(0, 99), st.floats(1e-3, 1e2))
+    def test_sums_without_levels_have_the_inverse_covariance_in_the_place_of_weights(self, seed, rho):
+        rng = np.random.default_rng(seed)
+        F, Y, w, group = rng.normal(size=(30, 4)), rng.normal(size=(30, 2)), rng.uniform(0.5, 2, 30), np.arange(30) % 7
+        columns = np.column_stack([np.ones(30), F, Y])
+        levels = np.array([w[group == g] @ columns[group == g] for g in range(7)])
+        found = Sums.of(F, Y, w).without_levels(levels, rho)
+        inverse = np.linalg.inv(naive.noise_covariance(w, group, rho))
+        one = np.ones(30)
+        expected = {
+            "weight": one @ inverse @ one,
+            "x": F.T @ inverse @ one,
+            "y": Y.T @ inverse @ one,
+            "xx": F.T @ inverse @ F,
+            "xy": F.T @ inverse @ Y,
+            "yy": np.diag(Y.T @ inverse @ Y),
+        }
+        for name, value in expected.items():
+            np.testing.assert_allclose(getattr(found, name), value, rtol=1e-8, atol=1e-8)
 
     @settings(max_examples=examples(20))
     @given(st.integers(0, 99), st.floats(1e-3, 1e3))
@@ -149,14 +177,104 @@ class TestConjugateGradients:
     def test_a_better_factor_needs_fewer_iterations(self):
         kernel, X, Y = problem(n=200)
         iterations = [
-            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, np.ones(200)).iterations for rank in (5, 50, 190)
+            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, Noise(np.ones(200))).iterations for rank in (5, 50, 190)
         ]
         assert iterations[0] > iterations[1] > iterations[2]
 
     def test_a_target_of_zeros_has_zero_coefficients(self):
         kernel, X, _ = problem()
-        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, np.ones(60))
+        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, Noise(np.ones(60)))
         assert (np.abs(solved.coef) < 1e-12).all()
+
+
+class TestGroups:
+    """Groups in sums over rows: a full-rank fit is the exact fit with the same noise."""
+
+    def task(self, rho=0.8, weighted=True):
+        """Return a task with as many anchors as rows, and its rows."""
+        kernel, X, Y = problem(n=90)
+        rng = np.random.default_rng(4)
+        weight = rng.uniform(0.5, 2, 90) if weighted else np.ones(90)
+        rows = Observations(X, Y, weight / weight.mean(), rng.permutation(np.repeat(np.arange(12), [5] * 6 + [10] * 6)))
+        table = drawn_table_splits(90, 4, rows.group, np.random.RandomState(0))
+        one, zero = np.ones(2), np.zeros(2)
+        parts = (array_rows(rows, 1), rows, kernel, 0.1, (0.1,), 90, one, zero, np.random.RandomState(0), 1)
+        return RidgeTask(*parts, SquaredError(), rho=rho, table=table), rows
+
+    @pytest.mark.parametrize("rho", [0.0, 0.8, 50.0])
+    def test_full_rank_equals_the_exact_fit_with_groups(self, rho, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        monkeypatch.setattr("salsa.solvers.lowrank.LEAST_ROWS", 17)  # groups are spread over many blocks
+        monkeypatch.setattr("salsa.solvers.lowrank.BLOCK_NUMBERS", 1)
+        task, rows = self.task(rho)
+        solution, new = find_solver("lowrank").solve(task), additive_truth(n=20, seed=5)[0]
+        R = naive.noise_covariance(rows.weight, rows.group, rho)
+        coef, offset = naive.ridge(task.kernel(rows.X), rows.Y, 0.1, R)
+        np.testing.assert_allclose(solution.expansion.predict(new), offset + task.kernel(new, rows.X) @ coef, atol=1e-6)
+        error, fold = 0.0, task.table.fold(0, 90)
+        scale = np.average((rows.Y - rows.weight @ rows.Y / 90) ** 2, axis=0, weights=rows.weight)
+        for k in range(4):
+            held = np.flatnonzero(fold == k)
+            residual = naive.held_out_residuals(task.kernel(rows.X), rows.Y, 0.1, held, R)
+            error += np.mean(rows.weight[held] @ residual**2 / scale) / 90
+        assert solution.path.error == pytest.approx(error, rel=1e-5)
+        t = naive.remainder(task.kernel(rows.X), task.kernel(new, rows.X), task.kernel.diagonal(new), 0.1, R)
+        amplitude = np.einsum("ij,ij->j", rows.Y, coef) / 89
+        anchors = solution.uncertainty.points
+        sd = solution.uncertainty.posterior_sd(task.kernel(new, anchors), task.kernel.diagonal(new))
+        np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-4)
+
+    def test_pcg_equals_the_exact_fit_with_groups(self):
+        task, rows = self.task()
+        anchors = anchors_of(task.kernel, rows.X, 40)
+        found = solve_pcg(anchors, rows.X, rows.Y, 0.1, Noise(rows.weight, rows.group, 0.8))
+        R = naive.noise_covariance(rows.weight, rows.group, 0.8)
+        coef, offset = naive.ridge(task.kernel(rows.X), rows.Y, 0.1, R)
+        np.testing.assert_allclose(found.coef, coef, atol=1e-6)
+        np.testing.assert_allclose(found.offset, offset, atol=1e-6)
+
+    def test_intervals_of_groups_count_groups(self):
+        task, _ = self.task()
+        kept = find_solver("lowrank").solve(task).uncertainty
+        assert kept.grouped
+        assert (kept.cvplus.units, kept.cvplus.rho) == (12, 0.8)
+        assert kept.cvplus.new_noise == pytest.approx(0.1 * 1.8)
+
+    def test_too_many_groups_stay_in_the_splits_with_a_note(self, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.GROUP_NUMBERS", 100)
+        task, _ = self.task(weighted=False)
+        solution = find_solver("lowrank").solve(task)
+        assert any("groups are held out whole, but share no level" in note for note in solution.notes)
+        assert solution.uncertainty.cvplus.rho == 0.0
+
+
+class TestLaterRows:
+    """Later rows judge: the fold of a row is held out of the fit to all rows of earlier folds."""
+
+    def test_errors_and_scores_equal_refits_to_earlier_rows(self, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        X, y, _ = simulated(200)
+        model = fitted(X, y, cv=TimeSeriesSplit(4), rank=190)
+        kernel, losses, residuals = model.expansion_.kernel, [], []
+        for train, test in TimeSeriesSplit(4).split(X):
+            residuals.append(naive_forward(kernel, X, y, train, test))
+        losses = np.concatenate(residuals) ** 2
+        assert model.search_.table["cv_error"].item() == pytest.approx(losses.mean() / y.var(), rel=1e-3)
+        kept = model._fitted.uncertainty.cvplus
+        assert kept.forward
+        assert kept.below.shape[1] == 1
+        assert kept.below[0, 0, -1] == pytest.approx(200)
+        rank = int(np.ceil(0.9 * 201 / 200 * 160))
+        half = np.sort(np.abs(np.concatenate(residuals)))[rank - 1]
+        ends, middle = model.predict_interval(X[:50], 0.9), model.predict(X[:50])
+        np.testing.assert_allclose(ends.mean(axis=1), middle, atol=1e-6)
+        if kept.scale == ("constant",):
+            np.testing.assert_allclose(np.diff(ends)[:, 0] / 2, half, rtol=0.02)
+
+
+def naive_forward(kernel, X, y, train, test):
+    coef, offset = naive.ridge(kernel(X[train]), y[train, None], 0.1)
+    return y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0]
 
 
 class TestRegressor:
@@ -209,20 +327,35 @@ class TestRegressor:
         prediction, sd = model.predict(new, return_std=True)
         assert 0.5 < np.std((prediction - truth) / sd) < 2
 
-    def test_intervals_equal_cv_plus_by_its_definition(self, monkeypatch):
+    @pytest.mark.parametrize("kind", [0, 1, 2], ids=KINDS)
+    def test_intervals_equal_cv_plus_by_its_definition(self, kind, monkeypatch):
         """Residuals of all rows and fits without their folds give the intervals, up to the width of a class."""
         monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        scores = iter(np.arange(3) != kind)
+        monkeypatch.setattr("salsa.uncertainty.cvplus._interval_score", lambda *_: next(scores))
         X, y, _ = simulated(120)
         splits = list(KFold(4, shuffle=True, random_state=0).split(X))
         model, new = fitted(X, y, cv=splits, rank=110), simulated(20, seed=1)[0]
-        assert not model._fitted.uncertainty.cvplus.scaled[0]
+        found = model._fitted.uncertainty.cvplus
+        assert found.scale == (KINDS[kind],)
         kernel, residual, predictions = model.expansion_.kernel, np.empty(120), np.empty((120, 20))
+        fold = np.empty(120, dtype=int)
         for train, test in splits:
             coef, offset, _ = solve_once(kernel(X[train]), y[train, None], 0.1)
             residual[test] = np.abs(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
             predictions[test] = offset + kernel(new, X[train]) @ coef[:, 0]
-        upper = np.sort(predictions + residual[:, None], axis=0)[int(np.ceil(0.9 * 121)) - 1]
-        lower = np.sort(predictions - residual[:, None], axis=0)[int(np.floor(0.1 * 121)) - 1]
+        for number, (_, test) in enumerate(splits):
+            fold[test] = number
+        here, there = (
+            np.sqrt(naive.remainder(kernel(X), kernel(Z, X), kernel.diagonal(Z), 0.1) + 0.1) for Z in (X, new)
+        )
+        if kind == 0:
+            here, there = np.ones(120), np.maximum(there / here.max(), 1.0)
+        if kind == 2:
+            here, there = here * found.local.held_out(X, fold)[:, 0], there * found.local(new)[:, 0]
+        reach = np.outer(residual / here, there)
+        upper = np.sort(predictions + reach, axis=0)[int(np.ceil(0.9 * 121)) - 1]
+        lower = np.sort(predictions - reach, axis=0)[int(np.floor(0.1 * 121)) - 1]
         np.testing.assert_allclose(model.predict_interval(new, 0.9), np.column_stack([lower, upper]), atol=0.01)
 
     def test_residual_counts_of_some_rows_are_scaled_up_to_all(self, monkeypatch):
@@ -241,6 +374,8 @@ class TestRegressor:
         kernel, points, alpha = model.expansion_.kernel, model.expansion_.anchors, model.alpha_
         F = np.linalg.solve(np.linalg.cholesky(kernel(points)), kernel(points, X)).T
         found = model.leave_one_out(X, 100 * y, weight)
+        np.testing.assert_allclose(found.weight, weight / 2)
+        weight = weight / weight.mean()
         for row in (0, 7, 149):
             keep = np.arange(150) != row
             w, C = weight[keep], F[keep] - np.average(F[keep], axis=0, weights=weight[keep])
@@ -367,6 +502,4 @@ class TestRegressor:
 @parametrize_with_checks([SalsaRegressor(solver="lowrank", rank=15, relevance="equal", order=1)])
 def test_scikit_learn_estimator_contract(estimator, check, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # otherwise one check skips itself
-    if check.func.__name__ == "check_sample_weight_equivalence_on_dense_data":
-        pytest.skip("anchors are drawn: of repeated rows they are others")
     check(estimator)

@@ -11,13 +11,13 @@ from conftest import additive_truth
 from scipy.stats import chisquare
 
 from salsa import AdditiveKernel
+from salsa._utils.sums import RidgePath, Sums
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution, distribution_of
 from salsa.solvers import random_features as module
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.random_features import draw_features, draw_subsets, inclusion, interpolation, log_prefix_polynomials
 from salsa.solvers.ridge import solve_once
-from salsa._utils.sums import RidgePath, Sums
 
 MIXED = ("gaussian", "laplace", "equality", "matern32", "matern52", "equality")
 

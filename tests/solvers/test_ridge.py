@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from salsa._utils.linalg import solve_positive, symmetric_eigen
+from salsa.data.noise import Noise
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
@@ -38,6 +39,19 @@ class Problem:
     kernel: AdditiveKernel
     weight: np.ndarray | None = None
     intercept: bool = True
+    group: np.ndarray | None = None
+    rho: float = 0.0
+
+    @property
+    def noise(self) -> Noise | None:
+        if self.weight is None and self.group is None:
+            return None
+        return Noise(np.ones(len(self.X)) if self.weight is None else self.weight, self.group, self.rho)
+
+    @property
+    def R(self) -> np.ndarray | None:  # noqa: N802  the noise covariance's name in every formula
+        noise = self.noise
+        return None if noise is None else naive.noise_covariance(noise.weight, noise.group, noise.rho)
 
     @property
     def K(self) -> np.ndarray:  # noqa: N802  the kernel matrix's name in every formula; a fresh copy
@@ -46,15 +60,16 @@ class Problem:
     @property
     def options(self) -> dict:
         """Options for the naive twins."""
-        return {"weight": self.weight, "intercept": self.intercept}
+        return {"R": self.R, "intercept": self.intercept}
 
     def factor(self):
-        return exact_factor(self.K, self.weight, intercept=self.intercept)
+        return exact_factor(self.K, self.noise, intercept=self.intercept)
 
     def tolerance(self, alpha: float) -> float:
         """The rounding error that the condition number of both systems allows."""
         weight = np.ones(len(self.X)) if self.weight is None else self.weight
-        condition = 1 + len(self.X) * np.max(np.diag(self.K) * weight) / alpha
+        levels = 1.0 if self.group is None else 1 + self.rho * np.bincount(self.group, weight).max()
+        condition = levels * (1 + len(self.X) * np.max(np.diag(self.K) * weight) / alpha)
         return (5e-14 + 10 * EPS * condition) * np.abs(self.Y).max()
 
 
@@ -100,6 +115,18 @@ PROBLEMS = {
     "kernel without any weight": replace(problem(), kernel=AdditiveKernel(np.ones(3), np.ones(3), [0.0, 0.0])),
 }
 every_problem = pytest.mark.parametrize("problem", PROBLEMS.values(), ids=PROBLEMS)
+GROUP = np.random.default_rng(1).permutation(np.repeat(np.arange(7), [1, 1, 2, 3, 4, 5, 8]))
+GROUPED = {
+    "groups": problem(group=GROUP, rho=0.7),
+    "groups, weights": problem(group=GROUP, rho=0.7, weight=uneven(24)),
+    "groups, large level": problem(group=GROUP, rho=100.0, weight=uneven(24), q=3),
+    "groups, no intercept": problem(group=GROUP, rho=2.0, weight=uneven(24), intercept=False),
+    "groups, duplicate rows": replace(with_duplicates(), group=GROUP, rho=0.7),
+    "groups, low rank": problem(n=40, D=1, order=1, c=20.0, group=np.arange(40) % 9, rho=0.7, weight=uneven(40)),
+    "groups, no level": problem(group=GROUP, rho=0.0, weight=uneven(24)),
+    "groups of single rows": problem(group=np.arange(24), rho=0.7, weight=uneven(24)),
+}
+every_noise = pytest.mark.parametrize("problem", (PROBLEMS | GROUPED).values(), ids=PROBLEMS | GROUPED)
 ALPHAS = (1e-8, 1e-3, 1.0, 1e6)
 
 
@@ -146,6 +173,26 @@ def test_held_out_residuals_equal_refits(problem, formula, make_folds):
             np.testing.assert_allclose(ours, expected, rtol=0, atol=problem.tolerance(alpha), err_msg=f"{alpha=}")
 
 
+GROUP_FOLDS = {
+    "every group alone": lambda groups: [[g] for g in range(groups)],
+    "a partition": lambda groups: np.array_split(np.random.default_rng(0).permutation(groups), 3),
+    "overlapping": lambda groups: [[0, 1], [1, 2, 4], range(groups // 2 + 1)],
+    "one group to train on": lambda groups: [range(groups - 1)],
+}
+
+
+@pytest.mark.parametrize("problem", GROUPED.values(), ids=GROUPED)
+@pytest.mark.parametrize("formula", [_FoldBlocks, _FoldGrams, held_out])
+@pytest.mark.parametrize("of_groups", GROUP_FOLDS.values(), ids=GROUP_FOLDS)
+def test_held_out_groups_equal_generalised_least_squares_without_them(problem, formula, of_groups):
+    held = [np.flatnonzero(np.isin(problem.group, groups)) for groups in of_groups(problem.group.max() + 1)]
+    path = formula(problem.factor(), problem.Y, [fold(rows) for rows in held])
+    for alpha in ALPHAS:
+        for ours, rows in zip(path.residuals(alpha), held, strict=True):
+            expected = naive.held_out_residuals(problem.K, problem.Y, alpha, rows, **problem.options)
+            np.testing.assert_allclose(ours, expected, rtol=0, atol=problem.tolerance(alpha), err_msg=f"{alpha=}")
+
+
 @pytest.mark.parametrize("formula", [_FoldBlocks, _FoldGrams])
 def test_rows_held_out_but_not_tested_stay_out_of_the_fit(formula):
     """All of `held_out` stays out of the fit; `test` are positions within it."""
@@ -186,7 +233,7 @@ def test_leaving_out_a_row_of_weight_w_is_leaving_out_its_w_copies():
     kernel = AdditiveKernel([1.0, 1.0], [1.0, 1.0], [0.0, 1.0, 1.0])
     rows = np.repeat(np.arange(8), repeats)
     copies = [fold(np.flatnonzero(rows == i)) for i in range(8)]
-    weighted = held_out(exact_factor(kernel(X), repeats.astype(float)), Y, SINGLE_ROWS["every row alone"](8))
+    weighted = held_out(exact_factor(kernel(X), Noise(repeats.astype(float))), Y, SINGLE_ROWS["every row alone"](8))
     repeated = held_out(exact_factor(kernel(X[rows])), Y[rows], copies)
     for once, often in zip(weighted.residuals(0.1), repeated.residuals(0.1), strict=True):
         np.testing.assert_allclose(often, np.tile(once, (len(often), 1)), rtol=1e-11)
@@ -232,7 +279,7 @@ def assert_solves(problem, alpha, coef, offset):
         np.testing.assert_allclose(offset, expected_offset, rtol=0, atol=tolerance)
 
 
-@every_problem
+@every_noise
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_coefficients_solve_the_full_system(problem, alpha):
     assert_solves(problem, alpha, *coefficients(problem.factor(), problem.Y, alpha))
@@ -242,17 +289,17 @@ every_solver = pytest.mark.parametrize(
     "solve",
     [
         lambda problem, alpha: coefficients(problem.factor(), problem.Y, alpha),
-        lambda problem, alpha: solve_once(problem.K, problem.Y, alpha, problem.weight)[:2],
+        lambda problem, alpha: solve_once(problem.K, problem.Y, alpha, problem.noise)[:2],
     ],
     ids=["coefficients", "solve_once"],
 )
-WITH_INTERCEPT = {name: problem for name, problem in PROBLEMS.items() if problem.intercept}
+WITH_INTERCEPT = {name: problem for name, problem in (PROBLEMS | GROUPED).items() if problem.intercept}
 
 
 @pytest.mark.parametrize("problem", WITH_INTERCEPT.values(), ids=WITH_INTERCEPT)
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_solve_once_solves_the_full_system(problem, alpha):
-    coef, offset, note = solve_once(problem.K, problem.Y, alpha, problem.weight)
+    coef, offset, note = solve_once(problem.K, problem.Y, alpha, problem.noise)
     assert note is None
     assert_solves(problem, alpha, coef, offset)
 
@@ -278,7 +325,7 @@ def test_a_duplicate_row_costs_no_digits(alpha, solve):
     rows = np.append(np.arange(24), 23)
     problem = replace(distinct, X=distinct.X[rows], Y=distinct.Y[rows])
     new = np.random.default_rng(3).normal(size=(9, 3))
-    expected_coef, expected_offset = naive.ridge(distinct.K, distinct.Y, alpha, np.append(np.ones(23), 2.0))
+    expected_coef, expected_offset = naive.ridge(distinct.K, distinct.Y, alpha, np.diag(np.append(np.ones(23), 0.5)))
     coef, offset = solve(problem, alpha)
     expected = distinct.kernel(new, distinct.X) @ expected_coef + expected_offset
     np.testing.assert_allclose(problem.kernel(new, problem.X) @ coef + offset, expected, rtol=0, atol=1e-12)
@@ -328,14 +375,14 @@ def test_expansion_predicts_what_the_full_system_predicts(name):
     new = np.random.default_rng(9).normal(size=(7, problem.X.shape[1]))
     fitted = expansion(problem.kernel, problem.X, problem.factor(), problem.Y, 0.1)
     assert isinstance(fitted, KernelExpansion)
-    coef, offset = naive.ridge(problem.K, problem.Y, 0.1, problem.weight)
+    coef, offset = naive.ridge(problem.K, problem.Y, 0.1, problem.R)
     np.testing.assert_allclose(fitted.predict(new), problem.kernel(new, problem.X) @ coef + offset, rtol=1e-9)
 
 
 # --- degrees of freedom -------------------------------------------------------------------------------
 
 
-@every_problem
+@every_noise
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_degrees_of_freedom_are_the_trace_of_the_smoother(problem, alpha):
     expected = np.trace(naive.smoother(problem.K, alpha, **problem.options))
@@ -346,34 +393,48 @@ def test_degrees_of_freedom_are_the_trace_of_the_smoother(problem, alpha):
 # --- the factor ---------------------------------------------------------------------------------------
 
 
-def weighted_centred(K, weight=None, *, intercept=True) -> np.ndarray:
-    """Return P W^1/2 K W^1/2 P, with P = I - u u' and u = W^1/2 1 / |W^1/2 1|."""
-    root = np.sqrt(np.ones(len(K)) if weight is None else weight)
-    u = root / np.linalg.norm(root)
+def whitener(R, n) -> np.ndarray:
+    """Return T (n, n) with T R T' = I: (I - b s s') W^1/2, by the definition of ``Noise``."""
+    if R is None:
+        return np.eye(n)
+    shared = R - np.diag(np.diag(R))
+    level = shared.max()
+    root = np.sqrt(1 / (np.diag(R) - level)) if level else 1 / np.sqrt(np.diag(R))
+    together = (shared > 0) | np.eye(n, dtype=bool)
+    total = together @ root**2
+    shrink = (1 - 1 / np.sqrt(1 + level * total)) / total
+    return (np.eye(n) - shrink[:, None] * together * np.outer(root, root)) * root
+
+
+def weighted_centred(K, R=None, *, intercept=True) -> np.ndarray:
+    """Return P T K T' P, with P = I - u u' and u = T 1 / |T 1|."""
+    T = whitener(R, len(K))
+    u = T.sum(axis=1) / np.linalg.norm(T.sum(axis=1))
     P = np.eye(len(K)) - np.outer(u, u) if intercept else np.eye(len(K))
-    return P @ (root[:, None] * K * root) @ P
+    return P @ T @ K @ T.T @ P
 
 
-def assert_is_factor(factor, K, weight=None, *, intercept=True):
-    """Orthonormal Q that knows no intercept, ascending positive l, and Q diag(l) Q' = the weighted centred kernel."""
+def assert_is_factor(factor, K, R=None, *, intercept=True):
+    """Orthonormal Q that knows no intercept, ascending positive l, and Q diag(l) Q' = the whitened centred kernel."""
     Q, l = factor.Q, factor.l  # noqa: E741
     n = len(K)
     tolerance = 1e-14 * n
     np.testing.assert_allclose(Q.T @ Q, np.eye(len(l)), rtol=0, atol=tolerance)
     assert np.all(l > 0)
     assert np.all(np.diff(l) >= 0)
-    expected = weighted_centred(K, weight, intercept=intercept)
-    scale = np.max(np.diag(K) * (1.0 if weight is None else weight))
+    expected = weighted_centred(K, R, intercept=intercept)
+    scale = np.max(np.diag(K)) * np.abs(whitener(R, n)).sum(axis=1).max() ** 2
     np.testing.assert_allclose((Q * l) @ Q.T, expected, rtol=0, atol=tolerance * scale)
     if intercept:
-        root = np.ones(n) if weight is None else np.sqrt(weight)
-        np.testing.assert_allclose(root @ Q / np.linalg.norm(root), 0.0, atol=tolerance)
-        np.testing.assert_allclose(factor.intercept_direction, root / np.linalg.norm(root), rtol=1e-14)
+        u = whitener(R, n).sum(axis=1)
+        u /= np.linalg.norm(u)
+        np.testing.assert_allclose(u @ Q, 0.0, atol=tolerance)
+        np.testing.assert_allclose(factor.intercept_direction, u, rtol=1e-13)
     else:
         assert factor.intercept_direction is None
 
 
-@every_problem
+@every_noise
 def test_factor_is_the_eigendecomposition(problem):
     assert_is_factor(problem.factor(), problem.K, **problem.options)
 
@@ -385,9 +446,10 @@ def test_low_rank_and_full_rank_factors_are_right(low, weight, intercept):
     """A smooth kernel of order 1 in two features has a numerical rank far below n; a rough one has all of it."""
     X = np.random.default_rng(2).normal(size=(300, 2))
     kernel = AdditiveKernel([5.0, 5.0] if low else [0.01, 0.01], [1.0, 1.0], [0.0, 1.0] if low else [0.0, 0.0, 1.0])
-    factor = exact_factor(kernel(X), weight, intercept=intercept)
-    assert_is_factor(factor, kernel(X), weight, intercept=intercept)
-    assert (_pivoted_cholesky(weighted_centred(kernel(X), weight, intercept=intercept)) is not None) == low
+    noise, R = (None, None) if weight is None else (Noise(weight), np.diag(1 / weight))
+    factor = exact_factor(kernel(X), noise, intercept=intercept)
+    assert_is_factor(factor, kernel(X), R, intercept=intercept)
+    assert (_pivoted_cholesky(weighted_centred(kernel(X), R, intercept=intercept)) is not None) == low
     if low:
         assert 10 < len(factor.l) < 60
     else:

@@ -1,61 +1,66 @@
-"""Posterior standard deviations and jackknife+ jackknife against refits, repeated rows and simulated truth."""
+"""Posterior standard deviations and jackknife+ intervals against refits, in rows, weights, groups and cells."""
 
-from math import ceil, floor
+from dataclasses import replace
+from itertools import pairwise
+from math import ceil
 
+import naive
 import numpy as np
 import pytest
 
+from salsa.data.noise import Noise
+from salsa.data.splits import Fold, Splits
+from salsa.expansion import KernelExpansion
+from salsa.kernels.additive import AdditiveKernel
 from salsa.uncertainty import jackknife
-from salsa.uncertainty.jackknife import Jackknife, learn_jackknife
+from salsa.uncertainty.interval_scores import LOCAL, PLAIN, POSTERIOR, rank_of
+from salsa.uncertainty.jackknife import Forward, Jackknife, Judged, forward_residuals, learn_jackknife
+
+KERNEL = AdditiveKernel([0.5, 0.5], [1.0, 1.0], [0.0, 0.0, 1.0])
+
+
+def kernel(X, Z):
+    """Return exp(-|x - z|^2 / 0.5), which is KERNEL in two dimensions."""
+    return np.exp(-((X[:, None] - Z[None]) ** 2).sum(axis=-1) / 0.5)
+
 
 # --- slow, obvious twins ------------------------------------------------------------------------------
 
 
-def kernel(X, Z):
-    return np.exp(-((X[:, None] - Z[None]) ** 2).sum(axis=-1) / 0.5)
+def blocks_of(problem) -> list[np.ndarray]:
+    """Return the rows of every block that is held out together."""
+    block = np.arange(len(problem.X)) if problem.block is None else problem.block
+    return [np.flatnonzero(block == b) for b in np.unique(block)]
 
 
-def refit(K, Y, alpha, w):
-    """Return coef (n, q) and offset (q,) from the full linear system [C 1; 1' 0] [c; b] = [Y; 0]."""
-    n = len(K)
-    system = np.block([[K + alpha * np.diag(1 / w), np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
-    solution = np.linalg.solve(system, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
-    return solution[:-1], solution[-1]
+class Refits:
+    """Refits without each block, at the training rows i and new rows: scales are for new rows of weight one."""
+
+    def __init__(self, problem):
+        n, alpha, new_noise = len(problem.X), problem.alpha, problem.alpha * (1 + problem.rho)
+        self.residual, self.own = np.empty_like(problem.Y), np.empty(n)
+        self.prediction, self.scale = np.empty((n, len(problem.Z), problem.Y.shape[1])), np.empty((n, len(problem.Z)))
+        for rows in blocks_of(problem):
+            T = np.setdiff1d(np.arange(n), rows)
+            among, R = problem.K[np.ix_(T, T)], problem.R[np.ix_(T, T)]
+            coef, offset = naive.ridge(among, problem.Y[T], alpha, R)
+            held = problem.K[np.ix_(rows, T)]
+            self.residual[rows] = problem.Y[rows] - offset - held @ coef
+            self.prediction[rows] = offset + problem.k[:, T] @ coef
+            self.own[rows] = naive.remainder(among, held, problem.K[rows, rows], alpha, R) + new_noise
+            self.scale[rows] = naive.remainder(among, problem.k[:, T], problem.prior, alpha, R) + new_noise
+        self.own, self.scale = np.sqrt(self.own), np.sqrt(self.scale)
 
 
-def naive_remainder(K, k, prior, alpha, w):
-    """Return t (m,) = k(x, x) - k'C^-1 k + (1 - 1'C^-1 k)^2 / (1'C^-1 1)."""
-    inverse = np.linalg.inv(K + alpha * np.diag(1 / w))
-    missing = 1 - k @ inverse.sum(axis=0)
-    return prior - np.einsum("ij,jk,ik->i", k, inverse, k) + missing**2 / inverse.sum()
+def naive_interval(lower, upper, counts, coverage, units):
+    """Barber et al. 2021, section 2: order statistics of the n values per x (n, m), each repeated counts times.
 
-
-def naive_leave_one_out(K, Y, k, prior, alpha, w):
-    """Return residuals (n, q), predictions f_-i (n, m, q), and scales at x_i (n,) and x (n, m), by n refits."""
-    residual, prediction, own, scale = [], [], [], []
-    for i in range(len(K)):
-        T = np.arange(len(K)) != i
-        coef, offset = refit(K[np.ix_(T, T)], Y[T], alpha, w[T])
-        residual.append(Y[i] - offset - K[i, T] @ coef)
-        prediction.append(offset + k[:, T] @ coef)
-        own.append(naive_remainder(K[np.ix_(T, T)], K[[i]][:, T], K[[i], i], alpha, w[T])[0] + alpha)
-        scale.append(naive_remainder(K[np.ix_(T, T)], k[:, T], prior, alpha, w[T]) + alpha)
-    return np.array(residual), np.array(prediction), np.sqrt(own), np.sqrt(scale)
-
-
-def naive_interval(lower, upper, counts, coverage):
-    """Barber et al. 2021, section 2: order statistics of the n values per x (n, m), each repeated counts times."""
+    What is new is a unit of n / units rows; with units of one row, this is their ceil(coverage (n + 1)).
+    """
     lower, upper = (np.sort(np.repeat(values, counts, axis=0), axis=0) for values in (lower, upper))
     n = counts.sum()
-    return np.column_stack([lower[round_down((1 - coverage) * (n + 1)) - 1], upper[round_up(coverage * (n + 1)) - 1]])
-
-
-def round_down(x):
-    return floor(x + 1e-9)
-
-
-def round_up(x):
-    return ceil(x - 1e-9)
+    rank = ceil(coverage * n * (1 + 1 / units) - 1e-9)
+    return np.column_stack([lower[n - rank], upper[rank - 1]])
 
 
 # --- data ---------------------------------------------------------------------------------------------
@@ -64,112 +69,186 @@ def round_up(x):
 class Problem:
     """Rows, targets, new rows; everything that the functions under test are given."""
 
-    def __init__(self, n=25, q=2, counts=None, alpha=0.3, seed=0, m=7):
+    def __init__(self, n=25, q=2, weight=None, group=None, rho=0.0, block=None, counts=None, alpha=0.3, seed=0, m=7):
         rng = np.random.default_rng(seed)
         self.X, self.Z = rng.uniform(size=(n, 2)), rng.uniform(-0.5, 1.5, size=(m, 2))
         self.Y = np.sin(5 * self.X[:, :1]) + rng.normal(size=(n, q)) * (0.1 + self.X[:, 1:])
-        self.weight, self.alpha = counts, alpha
-        self.w = np.ones(n) if counts is None else np.asarray(counts, dtype=float)
+        self.alpha, self.rho, self.block = alpha, rho, block if group is None else group
+        self.w = np.ones(n) if weight is None else np.asarray(weight, dtype=float)
+        self.noise, self.R = Noise(self.w, group, rho), naive.noise_covariance(self.w, group, rho)
+        self.counts = None if counts is None else np.asarray(counts, dtype=float)
         self.K, self.k, self.prior = kernel(self.X, self.X), kernel(self.Z, self.X), np.ones(m)
 
-    def learn(self) -> Jackknife:
-        self.coef, self.offset = refit(self.K, self.Y, self.alpha, self.w)
-        return learn_jackknife(self.K.copy(), self.Y, self.coef, self.alpha, None if self.weight is None else self.w)
+    @property
+    def judged(self):
+        units = 0 if self.block is None else len(np.unique(self.block))
+        fold = np.arange(len(self.X)) % 5 if self.block is None else self.block % 3
+        return Judged(self.block, units, self.counts, fold)
+
+    def learn(self, *, local=False) -> Jackknife:
+        self.coef, self.offset = naive.ridge(self.K, self.Y, self.alpha, self.R)
+        expansion = KernelExpansion(KERNEL, self.X, self.coef, self.offset) if local else None
+        return learn_jackknife(self.K.copy(), self.Y, self.coef, self.alpha, self.noise, self.judged, expansion)
 
     @property
     def prediction(self):
         return self.offset + self.k @ self.coef
 
-
-def forced(uncertainty, *, scaled):
-    """Return the uncertainty with scaled, or plain, scores for all outputs."""
-    size = np.abs(uncertainty.loo_residual)
-    scale = jackknife._loo_scale(uncertainty.loo_variance, uncertainty.alpha, uncertainty.weight)
-    fields = {name: getattr(uncertainty, name) for name in uncertainty.__dataclass_fields__}
-    score = size / scale[:, None] if scaled else size
-    return Jackknife(**fields | {"scaled": np.full(size.shape[1], scaled), "score": score})
+    def interval(self, uncertainty, coverage):
+        return uncertainty.interval(self.prediction, self.k.copy(), self.prior, coverage, self.Z)
 
 
-COUNTS = [None, [3, 1, 2, 1, 5] * 5]
-QUIET_CORNERS = [(1, None), (1, [5]), (2, None), (2, [1, 4])]
+def learn(K, Y, coef, alpha):
+    """Learn from rows that are equally weighted and each held out alone, without a local scale."""
+    return learn_jackknife(K, Y, coef, alpha, Noise(np.ones(len(K))), Judged(), None)
+
+
+def forced(uncertainty, kind, X=None):
+    """Return the uncertainty with this scale for all outputs."""
+    held = uncertainty.held
+    scale = {PLAIN: np.ones((len(held.row), 1)), POSTERIOR: held.scale[:, None]}.get(kind)
+    if kind == LOCAL:
+        scale = held.scale[:, None] * uncertainty.local.held_out(X, uncertainty.judged.fold)
+    size = np.abs(held.residual)
+    return replace(uncertainty, scale=(kind,) * size.shape[1], score=size / scale)
+
+
+WEIGHTS = [3, 1, 2, 1, 5] * 5
+GROUP = np.random.default_rng(3).permutation(np.repeat(np.arange(8), [1, 1, 2, 3, 3, 4, 5, 6]))
+CASES = {
+    "rows": {},
+    "weights": {"weight": WEIGHTS},
+    "groups": {"group": GROUP, "rho": 0.7},
+    "groups, weights": {"group": GROUP, "rho": 2.0, "weight": WEIGHTS},
+    "groups without a level": {"group": GROUP},
+    "cells of counts": {"block": GROUP, "weight": WEIGHTS, "counts": WEIGHTS},
+}
+every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
 # --- identities ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("counts", COUNTS)
+@every_case
 @pytest.mark.parametrize("q", [1, 3])
-def test_leave_one_out_equals_refits(counts, q):
-    problem = Problem(q=q, counts=counts)
-    uncertainty = problem.learn()
-    residual, _, own, _ = naive_leave_one_out(problem.K, problem.Y, problem.k, problem.prior, problem.alpha, problem.w)
-    np.testing.assert_allclose(uncertainty.loo_residual, residual, rtol=1e-9, atol=1e-10)
-    np.testing.assert_allclose(
-        jackknife._loo_scale(uncertainty.loo_variance, problem.alpha, problem.w), own, rtol=1e-10
-    )
+def test_leave_one_out_equals_refits(case, q):
+    problem = Problem(q=q, **case)
+    uncertainty, refits = problem.learn(), Refits(problem)
+    np.testing.assert_allclose(uncertainty.held.residual, refits.residual, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(uncertainty.held.scale, refits.own, rtol=1e-10)
+    told = uncertainty.leave_one_out(np.full(q, 2.0))
+    np.testing.assert_allclose(told.prediction, 2 * (problem.Y - refits.residual), rtol=1e-9, atol=1e-9)
+    amplitude = np.einsum("ij,ij->j", problem.Y, problem.coef) / 24
+    variance = refits.own**2 + problem.alpha * (1 / problem.w - 1)
+    np.testing.assert_allclose(told.sd, 2 * np.sqrt(np.outer(variance, amplitude)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("counts", COUNTS)
-@pytest.mark.parametrize("scaled", [False, True])
-@pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8, 0.9, 0.95])
-def test_jackknife_plus_equals_refits(counts, scaled, coverage):
-    problem = Problem(counts=counts)
-    uncertainty = forced(problem.learn(), scaled=scaled)
-    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
-    residual, left_out, own, scale = naive_leave_one_out(
-        problem.K, problem.Y, problem.k, problem.prior, problem.alpha, problem.w
-    )
+@every_case
+@pytest.mark.parametrize("kind", [PLAIN, POSTERIOR, LOCAL])
+@pytest.mark.parametrize("coverage", [0.3, 0.5, 0.8])
+def test_jackknife_plus_equals_refits(case, kind, coverage):
+    """The constant scale widens where the posterior scale is beyond all training rows' scales."""
+    problem = Problem(**case)
+    uncertainty = forced(problem.learn(local=True), kind, problem.X)
+    interval, refits = problem.interval(uncertainty, coverage), Refits(problem)
     assert interval.shape == (7, 2, 2)
+    t = naive.remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.R)
+    outside = np.sqrt(t + problem.alpha * (1 + problem.rho)) / refits.own.max()
+    assert (outside > 1).any()
+    assert (outside < 1).any()
+    counts = np.ones(25, dtype=int) if problem.counts is None else problem.counts.astype(int)
+    units = counts.sum() if problem.block is None else 8
     for j in range(2):
-        reach = np.abs(residual[:, j, None]) * (scale / own[:, None] if scaled else 1.0)
-        ends = naive_interval(left_out[..., j] - reach, left_out[..., j] + reach, problem.w.astype(int), coverage)
+        ratio = np.tile(np.maximum(outside, 1.0), (25, 1)) if kind == PLAIN else refits.scale / refits.own[:, None]
+        if kind == LOCAL:
+            here, there = uncertainty.local.held_out(problem.X, problem.judged.fold), uncertainty.local(problem.Z)
+            ratio = ratio * there[:, j] / here[:, [j]]
+        reach, left_out = np.abs(refits.residual[:, j, None]) * ratio, refits.prediction[..., j]
+        ends = naive_interval(left_out - reach, left_out + reach, counts, coverage, units)
         np.testing.assert_allclose(interval[:, j], np.sort(ends), rtol=1e-9, atol=1e-9)
     assert (interval[..., 0] <= interval[..., 1]).all()
 
 
-def test_a_weight_is_the_row_repeated_and_left_out_at_once():
-    """Weights and repeated rows give the same interval if every refit leaves out all copies of a row."""
-    problem = Problem(n=12, q=1, counts=[2, 1, 3] * 4)
-    interval = forced(problem.learn(), scaled=False).interval(problem.prediction, problem.k, problem.prior, 0.9)
-    copy_of = np.repeat(np.arange(12), problem.weight)
-    X, Y = problem.X[copy_of], problem.Y[copy_of]
-    lower, upper = [], []
-    for i in copy_of:
-        T = copy_of != i
-        coef, offset = refit(kernel(X[T], X[T]), Y[T], problem.alpha, np.ones(T.sum()))
-        r = np.abs(problem.Y[i] - offset - kernel(problem.X[[i]], X[T]) @ coef)
-        f = offset + kernel(problem.Z, X[T]) @ coef
-        lower.append((f - r)[:, 0])
-        upper.append((f + r)[:, 0])
-    ends = naive_interval(np.array(lower), np.array(upper), np.ones(len(X), dtype=int), 0.9)
-    np.testing.assert_allclose(interval[:, 0], ends, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("counts", COUNTS)
-def test_posterior_sd_equals_its_definition(counts):
-    problem = Problem(counts=counts)
+@every_case
+def test_posterior_sd_equals_its_definition(case):
+    problem = Problem(**case)
     uncertainty = problem.learn()
-    t = naive_remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.w)
-    amplitude = np.diag(problem.Y.T @ problem.coef) / (problem.w.sum() - 1)
-    sd = uncertainty.posterior_sd(problem.k, problem.prior)
+    t = naive.remainder(problem.K, problem.k, problem.prior, problem.alpha, problem.R)
+    amplitude = np.diag(problem.Y.T @ problem.coef) / 24
+    sd = uncertainty.posterior_sd(problem.k.copy(), problem.prior)
     np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-10)
-    np.testing.assert_allclose(uncertainty.noise, problem.alpha * amplitude, rtol=1e-10)
+    np.testing.assert_allclose(uncertainty.amplitude, amplitude, rtol=1e-10)
 
 
-def test_weights_and_repeated_rows_give_the_same_sd_and_noise():
-    problem = Problem(counts=COUNTS[1])
-    weighted, copy_of = problem.learn(), np.repeat(np.arange(25), COUNTS[1])
-    repeated = Problem()
-    repeated.X, repeated.Y, repeated.w = problem.X[copy_of], problem.Y[copy_of], np.ones(len(copy_of))
-    repeated.K = kernel(repeated.X, repeated.X)
-    k = kernel(problem.Z, repeated.X)
-    np.testing.assert_allclose(repeated.learn().noise, weighted.noise, rtol=1e-9)
+def test_a_common_factor_of_weights_and_alpha_cancels():
+    """Scores are for a new row of weight one: they alone change, with the size of its noise."""
+    one, other = Problem(weight=WEIGHTS), Problem(weight=3 * np.array(WEIGHTS), alpha=0.9)
+    found, again = one.learn(), other.learn()
+    np.testing.assert_allclose(again.held.residual, found.held.residual, rtol=1e-9)
+    np.testing.assert_allclose(again.amplitude, found.amplitude, rtol=1e-9)
+    sd = [p.posterior_sd(one.k.copy(), one.prior) for p in (found, again)]
+    np.testing.assert_allclose(*sd, rtol=1e-9)
     np.testing.assert_allclose(
-        repeated.learn().posterior_sd(k, problem.prior), weighted.posterior_sd(problem.k, problem.prior), rtol=1e-9
+        one.interval(forced(found, PLAIN), 0.5)[0], other.interval(forced(again, PLAIN), 0.5)[0], rtol=1e-9
     )
 
 
-def test_noise_maximises_the_restricted_likelihood():
+def test_groups_of_single_rows_without_a_level_equal_rows():
+    rows, single = Problem(), Problem(group=np.arange(25))
+    for found, again in zip(rows.learn().held[:4], single.learn().held[:4], strict=True):
+        np.testing.assert_allclose(again, found, rtol=1e-12)
+    np.testing.assert_allclose(
+        single.interval(forced(single.learn(), POSTERIOR), 0.8), rows.interval(forced(rows.learn(), POSTERIOR), 0.8)
+    )
+
+
+@pytest.mark.parametrize("case", ["rows", "weights", "groups, weights"])
+def test_forward_residuals_equal_refits_to_earlier_rows(case):
+    options = dict(CASES[case])
+    if "group" in options:
+        options["group"] = np.sort(options["group"])  # groups one after the other, so that no split cuts one
+    problem = Problem(n=25, **options)
+    cuts = [0, 4, 10, 19, 25] if "group" in options else [0, 10, 15, 20, 25]
+    folds = tuple(Fold(np.arange(a, 25), np.arange(b - a)) for a, b in pairwise(cuts[1:]))
+    splits = Splits(25, folds, np.random.RandomState(0), given=True)
+    assert splits.ordered
+    problem.learn()
+    found = forward_residuals(problem.K.copy(), problem.Y, problem.coef, problem.alpha, problem.noise, splits)
+    np.testing.assert_array_equal(found.row, np.arange(cuts[1], 25))
+    for a, b in pairwise(cuts[1:]):
+        train, test = np.arange(a), np.arange(a, b)
+        among, R = problem.K[:a, :a], problem.R[:a, :a]
+        coef, offset = naive.ridge(among, problem.Y[train], problem.alpha, R)
+        at = np.isin(found.row, test)
+        expected = problem.Y[test] - offset - problem.K[a:b, :a] @ coef
+        np.testing.assert_allclose(found.residual[at], expected, rtol=1e-8, atol=1e-9)
+        t = naive.remainder(among, problem.K[a:b, :a], np.ones(b - a), problem.alpha, R)
+        noise = problem.alpha * (1 / problem.w[test] + problem.rho)
+        np.testing.assert_allclose(found.variance[at], t + noise, rtol=1e-8)
+
+
+@pytest.mark.parametrize("kind", [PLAIN, POSTERIOR])
+def test_forward_intervals_are_the_prediction_plus_quantiles_of_scores(kind):
+    problem = Problem(q=1)
+    rng = np.random.default_rng(1)
+    rows = np.arange(5, 25)
+    forward = Forward(rows, rng.normal(size=(20, 1)), rng.uniform(0.4, 2.0, 20))
+    problem.learn()
+    learned = learn_jackknife(
+        problem.K.copy(), problem.Y, problem.coef, 0.3, problem.noise, Judged(forward=forward), None
+    )
+    interval = problem.interval(forced(learned, kind), 0.8)
+    own = np.sqrt(forward.variance)
+    t = naive.remainder(problem.K, problem.k, problem.prior, 0.3)
+    there = np.sqrt(t + 0.3) / (own.max() if kind == PLAIN else 1.0)
+    there = np.maximum(there, 1.0) if kind == PLAIN else there
+    score = np.sort(np.abs(forward.residual[:, 0]) / (1.0 if kind == PLAIN else own))
+    half = score[ceil(0.8 * 21 - 1e-9) - 1] * there
+    np.testing.assert_allclose(interval[:, 0, 1], problem.prediction[:, 0] + half, rtol=1e-9)
+    np.testing.assert_allclose(interval[:, 0, 0], problem.prediction[:, 0] - half, rtol=1e-9)
+
+
+def test_amplitude_maximises_the_restricted_likelihood():
     """The likelihood is log N(Y; b 1, a C) with b integrated out, maximised on a grid over a."""
     problem = Problem(q=1)
     a = problem.learn().amplitude[0]
@@ -194,43 +273,54 @@ def test_sd_grows_from_the_data_to_the_prior():
     assert sd[-1] == pytest.approx(np.sqrt(uncertainty.amplitude[0] * (1.0 + 1.0 / inverse.sum())))
 
 
-def test_fractional_weights_give_quantiles_between_whole_weights():
+def test_fractional_counts_give_quantiles_between_whole_counts():
     values = np.arange(1.0, 11.0)[None]
-    assert jackknife._quantile(values.copy(), np.full(10, 2.0), 0.5) == 6.0  # 10.5 of 21: the 11th of 20 copies
-    assert jackknife._quantile(values.copy(), np.full(10, 1.5), 0.5) == 6.0  # 8 of 16
-    assert jackknife._quantile(values.copy(), np.full(10, 0.1), 0.9) == np.inf  # 1.8 of 1
+
+    def quantile(count, coverage):
+        return jackknife._quantile(values.copy(), np.full(10, count), rank_of(coverage, np.full(10, count)))
+
+    assert quantile(2.0, 0.5) == 6.0  # 10.5 of 21: the 11th of 20 copies
+    assert quantile(1.5, 0.5) == 6.0  # 8 of 16
+    assert quantile(0.1, 0.9) == np.inf  # 1.8 of 1
+
+
+def test_the_new_unit_has_the_mean_number_of_rows():
+    count = np.ones(30)
+    assert rank_of(0.9, count) == pytest.approx(0.9 * 31)
+    assert rank_of(0.9, count, units=10) == pytest.approx(0.9 * 33)
+    assert rank_of(0.9, 2 * count, units=10) == pytest.approx(0.9 * 66)
 
 
 def test_intervals_do_not_depend_on_the_order_of_rows():
     problem = Problem()
-    direct = problem.learn().interval(problem.prediction, problem.k, problem.prior, 0.9)
+    direct = problem.interval(problem.learn(), 0.9)
     order = np.random.default_rng(3).permutation(25)
     problem.Y, problem.K, problem.k = problem.Y[order], problem.K[np.ix_(order, order)], problem.k[:, order]
-    shuffled = problem.learn().interval(problem.prediction, problem.k, problem.prior, 0.9)
+    shuffled = problem.interval(problem.learn(), 0.9)
     np.testing.assert_allclose(shuffled, direct, rtol=1e-9)
 
 
 # --- corners ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "counts"), QUIET_CORNERS)
+@pytest.mark.parametrize(("n", "weight"), [(1, None), (1, [5]), (2, None), (2, [1, 4])])
 @pytest.mark.parametrize("coverage", [0.1, 0.5, 0.9])
-def test_one_or_two_rows_give_no_nan(n, counts, coverage):
-    problem = Problem(n=n, counts=counts)
+def test_one_or_two_rows_give_no_nan(n, weight, coverage):
+    problem = Problem(n=n, weight=weight)
     uncertainty = problem.learn()
     sd = uncertainty.posterior_sd(problem.k, problem.prior)
-    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
+    interval = problem.interval(uncertainty, coverage)
     assert not np.isnan(sd).any()
     assert not np.isnan(interval).any()
     assert (interval[..., 0] <= interval[..., 1]).all()
     if n == 1:
         assert (np.abs(interval) == np.inf).all()
-    if n == 1 and counts is None:
+    if n == 1:
         assert (sd == np.inf).all()
 
 
 def test_a_single_row_has_infinite_sd_at_its_own_place():
-    uncertainty = learn_jackknife(np.ones((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), 1e-30)
+    uncertainty = learn(np.ones((1, 1)), np.ones((1, 1)), np.zeros((1, 1)), 1e-30)
     assert uncertainty.posterior_sd(np.ones((1, 1)), np.ones(1)) == np.inf
 
 
@@ -238,7 +328,7 @@ def test_too_few_rows_for_the_coverage_give_infinite_ends():
     problem = Problem(n=9)
     uncertainty = problem.learn()
     for coverage, finite in [(0.9, True), (0.901, False)]:  # at most n / (n + 1)
-        interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, coverage)
+        interval = problem.interval(uncertainty, coverage)
         assert np.isfinite(interval).all() == finite
         assert finite or np.array_equal(interval[0, 0], [-np.inf, np.inf])
 
@@ -248,23 +338,23 @@ def test_singular_matrices_and_repeated_rows_give_finite_intervals(alpha):
     problem = Problem(n=20, alpha=1e-3)
     problem.X[10:] = problem.X[:10]
     K, k = kernel(problem.X, problem.X), kernel(problem.Z, problem.X)
-    coef, offset = refit(K, problem.Y, 1e-3, problem.w)
-    uncertainty = learn_jackknife(K, problem.Y, coef, alpha)
+    coef, offset = naive.ridge(K, problem.Y, 1e-3)
+    uncertainty = learn(K, problem.Y, coef, alpha)
     assert np.isfinite(uncertainty.posterior_sd(k, problem.prior)).all()
-    assert np.isfinite(uncertainty.interval(offset + k @ coef, k, problem.prior, 0.9)).all()
+    assert np.isfinite(uncertainty.interval(offset + k @ coef, k, problem.prior, 0.9, problem.Z)).all()
 
 
 @pytest.mark.parametrize("K", [np.zeros((5, 5)), np.ones((5, 5)), -np.ones((5, 5)), np.ones((5, 5)) - 2 * np.eye(5)])
 def test_any_symmetric_matrix_gives_finite_intervals(K):
-    uncertainty = learn_jackknife(K.copy(), np.zeros((5, 1)), np.zeros((5, 1)), 0.0)
-    assert np.isfinite(uncertainty.interval(np.zeros((5, 1)), K, K.diagonal(), 0.5)).all()
+    uncertainty = learn(K.copy(), np.zeros((5, 1)), np.zeros((5, 1)), 0.0)
+    assert np.isfinite(uncertainty.interval(np.zeros((5, 1)), K, K.diagonal(), 0.5, np.zeros((5, 2)))).all()
 
 
 def test_constant_targets_have_no_width():
     problem = Problem()
     problem.Y[:] = 3.0
     uncertainty = problem.learn()
-    interval = uncertainty.interval(problem.prediction, problem.k, problem.prior, 0.9)
+    interval = problem.interval(uncertainty, 0.9)
     np.testing.assert_allclose(interval, 3.0, atol=1e-10)
     np.testing.assert_allclose(uncertainty.posterior_sd(problem.k, problem.prior), 0.0, atol=1e-6)
 
@@ -273,7 +363,7 @@ def test_no_new_rows_give_empty_results():
     problem = Problem(m=0)
     uncertainty = problem.learn()
     assert uncertainty.posterior_sd(problem.k, problem.prior).shape == (0, 2)
-    assert uncertainty.interval(problem.prediction, problem.k, problem.prior, 0.9).shape == (0, 2, 2)
+    assert problem.interval(uncertainty, 0.9).shape == (0, 2, 2)
 
 
 def test_intervals_are_scaled_if_errors_grow_away_from_the_data():
@@ -284,10 +374,10 @@ def test_intervals_are_scaled_if_errors_grow_away_from_the_data():
     y = np.linalg.cholesky(K + 1e-9 * np.eye(100)) @ rng.normal(size=(100, 1))
     noise = rng.normal(size=(100, 1))  # nothing is smooth: errors are equal everywhere
     Y = np.column_stack([y, noise])
-    coef, _ = refit(K, Y, 1e-4, np.ones(100))
-    assert learn_jackknife(K, Y, coef, 1e-4).scaled[0]
-    coef, _ = refit(np.eye(100), Y, 1e-4, np.ones(100))
-    assert not learn_jackknife(np.eye(100), Y[:, 1:], coef[:, 1:], 1e-4).scaled[0]
+    coef, _ = naive.ridge(K, Y, 1e-4)
+    assert learn(K, Y, coef, 1e-4).scale[0] == POSTERIOR
+    coef, _ = naive.ridge(np.eye(100), Y, 1e-4)
+    assert learn(np.eye(100), Y[:, 1:], coef[:, 1:], 1e-4).scale == (PLAIN,)
 
 
 # --- simulated truth ----------------------------------------------------------------------------------
@@ -304,22 +394,21 @@ def simulation():
         f = 5.0 + np.linalg.cholesky(K + 1e-9 * np.eye(110)) @ rng.normal(size=(110, 1))
         Y = f + np.sqrt(1.7 * 0.2) * rng.normal(size=(110, 1))
         K /= 1.7
-        coef, offset = refit(K[:60, :60], Y[:60], 0.2, np.ones(60))
+        coef, offset = naive.ridge(K[:60, :60], Y[:60], 0.2)
         k, prior = K[60:, :60].copy(), np.ones(50)
-        uncertainty = learn_jackknife(K[:60, :60].copy(), Y[:60], coef, 0.2)
+        uncertainty = learn(K[:60, :60].copy(), Y[:60], coef, 0.2)
         prediction = offset + k @ coef
         errors.append(f[60:] - prediction)
         sds.append(uncertainty.posterior_sd(k, prior))
-        noises.append(uncertainty.noise[0])
-        ends = [forced(uncertainty, scaled=s).interval(prediction, k, prior, 0.9)[:, 0] for s in (False, True)] + [
-            uncertainty.interval(prediction, k, prior, 0.9)[:, 0]
-        ]
+        noises.append(0.2 * uncertainty.amplitude[0])
+        kinds = [forced(uncertainty, PLAIN), forced(uncertainty, POSTERIOR), uncertainty]
+        ends = [kind.interval(prediction, k.copy(), prior, 0.9, X[60:])[:, 0] for kind in kinds]
         hits.append([np.mean((e[:, 0] <= Y[60:, 0]) & (Y[60:, 0] <= e[:, 1])) for e in ends])
     return np.array(errors), np.array(sds), np.mean(hits, axis=0), np.array(noises)
 
 
 def test_intervals_have_their_coverage(simulation):
-    """The coverages are of plain, scaled and chosen intervals."""
+    """The coverages belong to constant, posterior and chosen scales."""
     coverage = simulation[2]
     assert (coverage >= 0.9 - 0.03).all()
     assert (coverage <= 0.9 + 0.05).all()
@@ -336,7 +425,6 @@ def test_scores_belong_to_their_rows(q):
     """The comparison of widths must not reorder the residuals."""
     problem = Problem(n=120, q=q)
     uncertainty = problem.learn()
-    size = np.abs(uncertainty.loo_residual)
-    scale = jackknife._loo_scale(uncertainty.loo_variance, uncertainty.alpha, uncertainty.weight)
-    expected = np.where(uncertainty.scaled, size / scale[:, None], size)
+    size, scale = np.abs(uncertainty.held.residual), uncertainty.held.scale[:, None]
+    expected = np.where(np.array(uncertainty.scale) == POSTERIOR, size / scale, size)
     np.testing.assert_array_equal(uncertainty.score, expected)

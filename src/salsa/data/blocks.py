@@ -20,7 +20,15 @@ from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, learn_table, merged_columns
 from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations
-from salsa.data.targets import Groups, TargetValues, checked_groups, checked_rows, checked_weights, target_values
+from salsa.data.targets import (
+    Groups,
+    TargetValues,
+    checked_groups,
+    checked_rows,
+    checked_weights,
+    target_values,
+    telling_groups,
+)
 from salsa.data.text_columns import Counts, count_values
 from salsa.data.transforms import transformed
 
@@ -81,7 +89,8 @@ def together(surveys: Iterable[Survey | None]) -> Survey:
     some = [seen for seen in surveys if seen is not None]
     if not some:
         raise ValueError("there are no rows: a fit needs at least one block with rows")
-    return reduce(Survey.__add__, some)
+    seen = reduce(Survey.__add__, some)
+    return seen._replace(groups=telling_groups(seen.groups))
 
 
 class Table(NamedTuple):
@@ -106,7 +115,7 @@ def read_table(
     code = None if groups is None else groups.code
     table = Observations(X, Y, weight, code)
     groups = None if groups is None else groups._replace(code=groups.code[used])
-    prints = prints_of(table.some(used)) if keep_prints else Prints.none()
+    prints = prints_of(table._replace(group=None).some(used)) if keep_prints else Prints.none()
     seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets, groups, prints)
     return Table(seen, table)
 

@@ -59,6 +59,10 @@ class Prints(NamedTuple):
         """Return the fingerprints of the rows of both."""
         return Prints(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
 
+    def within(self, group: Places) -> Prints:
+        """Return the fingerprints with the groups (n,) of the rows: rows of different groups differ."""
+        return self._replace(x=_mixed(self.x ^ _mixed(group.astype(np.uint64))))
+
     @classmethod
     def none(cls) -> Prints:
         return cls(np.empty(0, dtype=np.uint64), np.empty(0, dtype=np.uint64), np.empty(0))
@@ -66,10 +70,8 @@ class Prints(NamedTuple):
 
 def prints_of(rows: Observations) -> Prints:
     """Return the fingerprints of rows."""
-    x = row_hashes(rows.X)
-    if rows.group is not None:
-        x = _mixed(x ^ _mixed(rows.group.astype(np.uint64)))
-    return Prints(x, row_hashes(rows.Y), rows.weight)
+    prints = Prints(row_hashes(rows.X), row_hashes(rows.Y), rows.weight)
+    return prints if rows.group is None else prints.within(rows.group)
 
 
 def find_cells(prints: Prints) -> Cells | None:

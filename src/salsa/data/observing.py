@@ -44,7 +44,7 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
 
 def judged_stream(seen: Survey) -> tuple[Places | None, tuple[str, ...]]:
     """Return what is held out together in a table that is read in blocks (n,), and notes on copies."""
-    cells = find_cells(seen.prints)
+    cells = find_cells(seen.prints if seen.groups is None else seen.prints.within(seen.groups.code))
     unit = (None if cells is None else cells.units()) if seen.groups is None else seen.groups.code
     return _numbered_units(unit), _notes(cells, seen.rows)
 

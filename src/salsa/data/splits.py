@@ -214,8 +214,13 @@ def drawn_table_splits(n: int, count: int, unit: Places | None, random_state: Ra
     return TableSplits(n, StoredFolds(balanced_folds(unit, count, seed)), count, random_state, unit)
 
 
-def given_table_splits(splits: Splits) -> TableSplits:
-    """Return given splits of a table of many rows; ValueError unless each row is tested once, or later rows are."""
+def given_table_splits(splits: Splits, unit: Places | None, *, grouped: bool) -> TableSplits:
+    """Return given splits of a table of many rows; ValueError unless each row is tested once, or later rows are.
+
+    Sums over folds leave whole folds out: copies are moved to the fold of their first row. Where later rows judge,
+    every row stays at its time.
+    """
+    splits = splits.with_units(unit, grouped=True) if grouped else _with_whole_copies(splits, unit)
     number, forward = fold_numbers(splits)
     folds = StoredFolds(number), int(number.max()) + 1
     return TableSplits(splits.n, *folds, splits.random_state, splits.unit, True, forward)
@@ -320,6 +325,16 @@ def _whole(fold: Fold, place: int, unit: Places, grouped: bool) -> Fold:
     if len(held_out) == len(unit):
         return fold
     return Fold(held_out, np.searchsorted(held_out, fold.tested))
+
+
+def _with_whole_copies(splits: Splits, unit: Places | None) -> Splits:
+    number = splits.partition()
+    if unit is None or number is None:
+        return replace(splits, unit=unit)
+    moved = number[np.unique(unit, return_index=True)[1]][unit]
+    rows_of = [np.flatnonzero(moved == k) for k in np.unique(moved)]
+    folds = tuple(Fold(rows, np.arange(len(rows))) for rows in rows_of)
+    return replace(splits, folds=folds if len(folds) > 1 else splits.folds, unit=unit)
 
 
 def _rows(indices: Any, used: NDArray[np.bool_]) -> Places:

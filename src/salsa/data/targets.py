@@ -99,11 +99,15 @@ def checked_groups(groups: Any, n: int) -> Groups | None:
     return Groups(labels, code)
 
 
-def check_groups(groups: Groups | None, used: Places) -> None:
-    """Raise ValueError if the rows in use are all in one group, which cannot be held out."""
-    if groups is not None and len(np.unique(groups.code[used])) == 1 and len(used) > 1:
-        label = groups.labels[groups.code[used[0]]]
+def telling_groups(groups: Groups | None) -> Groups | None:
+    """Return the groups, None if every row is its own; ValueError if all rows are in one, which cannot be held out."""
+    if groups is None:
+        return None
+    number, n = len(np.unique(groups.code)), len(groups.code)
+    if number == 1 and n > 1:
+        label = groups.labels[groups.code[0]]
         raise ValueError(f"groups: all rows are in the group {label}; at least 2 groups are needed, or none")
+    return None if number == n else groups
 
 
 def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:

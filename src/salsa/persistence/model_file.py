@@ -32,12 +32,13 @@ from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
 from salsa.uncertainty.cvplus import CLASSES, KINDS, CVPlus, LowRankUncertainty, lower_root
+from salsa.uncertainty.interval_scores import LOCAL
 from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
-from salsa.uncertainty.scales import LOCAL
 
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _NUMBER = {int, float}  # in the header
+_USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
 
 
@@ -251,7 +252,8 @@ def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Float
     arrays |= {"scalars": np.array([kept.alpha, kept.weight]), "scaled": _numbers([*map(KINDS.index, kept.scale)])}
     arrays |= {"thetas": kept.thetas.reshape(-1, len(kept.scale)), "below": kept.below.reshape(-1, CLASSES)}
     arrays |= {"unit": uncertainty.unit, "points": uncertainty.points}
-    arrays["judged"] = _numbers([kept.largest, kept.units, kept.forward, kept.rho, uncertainty.grouped])
+    kinds = [kept.largest, kept.units, kept.forward, kept.rho, uncertainty.grouped, uncertainty.mean_weight]
+    arrays["judged"] = _numbers(kinds)
     if kept.local is not None:
         g = kept.local.g
         arrays |= {"local_anchors": g.anchors, "local_coef": g.coef, "local_offset": g.offset}
@@ -289,8 +291,10 @@ def uncertainty_from(
         kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
         raise ValueError("its uncertainty is not of its outputs")
-    grouped = "cv_judged" in arrays and bool(arrays["cv_judged"][4])
-    return LowRankUncertainty(kept, unit, points, grouped=grouped)
+    *_, grouped, mean = arrays.get("cv_judged", _USUAL)
+    if not WEIGHT_LIMITS[0] <= mean <= WEIGHT_LIMITS[1]:
+        raise ValueError("its mean weight is out of range")
+    return LowRankUncertainty(kept, unit, points, grouped=bool(grouped), mean_weight=float(mean))
 
 
 def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
@@ -339,7 +343,7 @@ def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion)
     offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
     (folds, q), r = offsets.shape, len(L)
     shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
-    largest, units, forward, rho, _ = _known(arrays, "cv_judged", (5,), np.array([np.inf, 0.0, 0.0, 0.0, 0.0]))
+    largest, units, forward, rho, *_ = _known(arrays, "cv_judged", _USUAL.shape, _USUAL)
     counted = 1 if forward else folds
     shapes |= {"thetas": (folds * r, q), "below": (q * counted, CLASSES)}
     if any(arrays[f"cv_{name}"].shape != shape for name, shape in shapes.items()):

@@ -52,6 +52,7 @@ class RidgeTask(NamedTuple):
     counts: Floats | None = None  # how many new observations a row of the sample stands for; None: one
     table: TableSplits | None = None  # of all rows, if there are more
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
+    mean_weight: float = 1.0  # of the weights as given: those of the rows are divided by it
 
     @property
     def noise(self) -> Noise:

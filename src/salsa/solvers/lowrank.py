@@ -28,8 +28,8 @@ from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
+from salsa.uncertainty.interval_scores import PLAIN
 from salsa.uncertainty.local_scale import learn_local_scale
-from salsa.uncertainty.scales import PLAIN
 
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
@@ -118,7 +118,8 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[L
     function = partial(_scores, anchors, cvplus, *targets)
     scored = cvplus.with_scores(_summed(function, Scores.__add__, task, r, max(1, n // SCORE_ROWS)), n)
     scored, grouped = replace(scored, offsets=scored.offsets + task.level), task.sample.group is not None
-    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped), residual
+    kept = LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped, mean_weight=task.mean_weight)
+    return kept, residual
 
 
 def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:

@@ -23,8 +23,8 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
+from salsa.uncertainty.interval_scores import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
 from salsa.uncertainty.local_scale import LocalScale
-from salsa.uncertainty.scales import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
 
 CLASSES, SMALLEST, LARGEST = 8192, 1e-6, 1e4  # classes of residuals over their scale, each 0.28 % wide
 _WIDTH = np.log(LARGEST / SMALLEST) / (CLASSES - 2)
@@ -227,7 +227,7 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
 
 
 def _interval_score(counts: Floats, scales: Floats) -> float:
-    """Return ``scales.interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
+    """Return ``interval_score`` from the numbers of residuals in classes, and the sums of their scales there."""
     reached, total = np.cumsum(counts), 0.0
     middle = np.append(_END[:-1], LARGEST)
     for level in LEVELS:
@@ -252,6 +252,7 @@ class LowRankUncertainty:
     points: Floats  # (r, D), the anchors
     keeps_rows: bool = False
     grouped: bool = False  # rows share the levels of groups
+    mean_weight: float = 1.0  # of the training rows' weights as given: the fit divided them by it
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Do nothing: a low-rank fit keeps all that predictions need."""
@@ -270,6 +271,6 @@ class LowRankUncertainty:
     ) -> LeaveOneOut:
         if self.grouped:
             raise ValueError("this low-rank model has groups, and a row alone cannot be left out: use cross-validation")
-        unit, Y = self.unit, rows.Y / self.unit
-        found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, rows.weight, n_threads=n_threads)
+        unit, Y, weight = self.unit, rows.Y / self.unit, rows.weight / self.mean_weight
+        found = self.cvplus.leave_one_out(k, prior, prediction / unit, Y, weight, n_threads=n_threads)
         return LeaveOneOut(unit * found.target, unit * found.prediction, unit * found.sd, found.weight)

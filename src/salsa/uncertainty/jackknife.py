@@ -38,8 +38,8 @@ from salsa.data.noise import Noise
 from salsa.data.splits import Splits, members
 from salsa.expansion import KernelExpansion
 from salsa.uncertainty import LeaveOneOut
+from salsa.uncertainty.interval_scores import LOCAL, PLAIN, POSTERIOR, best_scale, rank_of
 from salsa.uncertainty.local_scale import LocalScale, learn_local_scale
-from salsa.uncertainty.scales import LOCAL, PLAIN, POSTERIOR, best_scale, rank_of
 
 _TINY = float(np.finfo(np.float64).tiny)
 
