@@ -181,6 +181,22 @@ def variance_on_grid(effect: np.ndarray, marginals: Sequence[Marginal]) -> float
     return mean_over(full**2, marginals, range(len(marginals))).item()
 
 
+def shares_over_rows(
+    effects: dict[tuple[int, ...], np.ndarray], marginals: Sequence[Marginal], X: np.ndarray, weight: np.ndarray
+) -> dict[tuple[int, ...], float]:
+    """Return Cov(f_S, f) / Var f over rows (n, D) of the grid for every set S but the empty one."""
+    same = [
+        (points == x[:, None]) | (np.isnan(points) & np.isnan(x[:, None]))
+        for x, (points, _) in zip(X.T, marginals, strict=True)
+    ]
+    cell = tuple(found.argmax(axis=1) for found in same)
+    shape = [len(points) for points, _ in marginals]
+    at_rows = {S: np.broadcast_to(effect, shape)[cell] for S, effect in effects.items()}
+    f = sum(at_rows.values())
+    covariance = {S: np.cov(values, f, aweights=weight, ddof=0) for S, values in at_rows.items() if S}
+    return {S: matrix[0, 1] / matrix[1, 1] for S, matrix in covariance.items()}
+
+
 def coalition_value(f: Callable, x: np.ndarray, marginals: Sequence[Marginal], coalition: Sequence[int]) -> float:
     """Return the mean of f with the coalition's features fixed at x and all others drawn from their marginals."""
     points = [x[[j]] if j in coalition else marginals[j][0] for j in range(len(x))]

@@ -166,7 +166,7 @@ class TestPredictions:
             np.testing.assert_array_equal(other.predict(X), one.predict(X))
             np.testing.assert_array_equal(other.predict_interval(X), one.predict_interval(X))
         assert type(one.local()) is SalsaRegressor
-        assert explain.decompose(one).sobol().shape == (6, 3)
+        assert explain.decompose(one).sobol().shape == (6, 4)
 
     def test_clones_share_the_client(self, client):
         one = clone(DaskSalsaRegressor(client, rank=7))

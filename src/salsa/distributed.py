@@ -23,7 +23,7 @@ except ImportError as error:
     raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
 
 from salsa._utils.progress import Progress, with_callbacks
-from salsa.data.blocks import survey_block, together
+from salsa.data.blocks import Reading, survey_block, together
 from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
@@ -53,6 +53,7 @@ class DaskSalsaRegressor(SalsaRegressor):
         order: Any = "auto",
         alpha: Any = "auto",
         *,
+        target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
         kernel: str = "auto",
@@ -69,6 +70,7 @@ class DaskSalsaRegressor(SalsaRegressor):
         super().__init__(
             order,
             alpha,
+            target_transform=target_transform,
             relevance=relevance,
             interactions=interactions,
             kernel=kernel,
@@ -94,14 +96,13 @@ class DaskSalsaRegressor(SalsaRegressor):
         with unchanged_by_failure(self):
             options, client = parse_options(self.get_params(deep=False)), self._client()
             blocks = delayed_blocks(X, y, sample_weight, groups)
-            surveys = client.gather(
-                client.compute([delayed(survey_block)(b, options.categorical_features) for b in blocks])
-            )
+            learned = options.categorical_features, options.transform
+            surveys = client.gather(client.compute([delayed(survey_block)(block, *learned) for block in blocks]))
             seen = together(surveys)
             used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
-            rows = ClusterRows(
-                client, [block for block, _ in used], [count for _, count in used], seen.columns, seen.groups
-            )
+            parts, counts = [block for block, _ in used], [count for _, count in used]
+            reading = Reading(seen.columns, seen.groups, options.transform)
+            rows = ClusterRows(client, parts, counts, reading)
             assign(self, fit_rows(options, rows, seen, progress))
             progress.end()
         return self

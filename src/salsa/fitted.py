@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from salsa.data.columns import Columns
+from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.selection.results import OrderSearch
 from salsa.uncertainty import Unavailable, Uncertainty
@@ -23,6 +24,7 @@ class Fitted(NamedTuple):
     expansion: KernelExpansion
     search: OrderSearch
     uncertainty: Uncertainty | Unavailable
+    transform: TargetTransform | None = None  # None: the model predicts the target itself
 
 
 def assign(model: Any, fitted: Fitted) -> None:

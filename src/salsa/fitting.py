@@ -44,6 +44,7 @@ from salsa.data.splits import (
 )
 from salsa.data.targets import check_total_weight
 from salsa.data.text_columns import doubts, empty_columns
+from salsa.data.transforms import smearing
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
@@ -63,7 +64,7 @@ LOSS = SquaredError()
 
 def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any, progress: Progress) -> Fitted:
     """Fit a table in memory."""
-    table = read_table(RawBlock(X, y, sample_weight, groups), options.categorical_features)
+    table = read_table(RawBlock(X, y, sample_weight, groups), options.categorical_features, options.transform)
     seen, rows = table
     check_total_weight(seen.rows)
     used = rows.weight > 0
@@ -74,9 +75,9 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
 
 def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     """Fit rows that are read in blocks, again and again."""
-    seen = survey(source(), options.categorical_features)
+    seen = survey(source(), options.categorical_features, options.transform)
     threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
-    rows = StreamedRows(partial(read_parts, source, seen), seen.rows, threads)
+    rows = StreamedRows(partial(read_parts, source, seen, options.transform), seen.rows, threads)
     return fit_rows(options, rows, seen, progress)
 
 
@@ -144,7 +145,7 @@ def _fit_all(
         draws, judges = (splits.random_state, options.resources.threads, LOSS), (plan.rho, splits, whole.counts)
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
         solution = solver.solve(task)
-    return _fitted(seen, plan, found.with_notes(*solution.notes), solution, notes)
+    return _fitted(options, seen, plan, found.with_notes(*solution.notes), solution, notes)
 
 
 def _fit_many(
@@ -170,7 +171,7 @@ def _fit_many(
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
-    return _fitted(seen, plan, found, solution, notes)
+    return _fitted(options, seen, plan, found, solution, notes)
 
 
 def _solved(
@@ -186,10 +187,13 @@ def _solved(
     return OrderSearch(results, order, path.alpha, (*found.notes, *solution.notes)), solution
 
 
-def _fitted(seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]) -> Fitted:
+def _fitted(
+    options: Options, seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]
+) -> Fitted:
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)
-    return Fitted(seen.columns, seen.feature_names, seen.flat, solution.expansion, search, solution.uncertainty)
+    parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
+    return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
 
 def _solver(options: Options, n: int) -> tuple[str, int]:

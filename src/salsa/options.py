@@ -13,6 +13,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.threads import parse_threads
 from salsa.data.splits import parse_cv
+from salsa.data.transforms import TRANSFORMS
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
 
@@ -59,6 +60,7 @@ class Options:
     categorical_features: Any
     random_state: Any
     resources: Resources
+    transform: str | None  # of the target
 
     def for_weights(self, mean: float) -> Options:
         """Return the options for weights divided by their mean: given penalties act as alpha / w on the diagonal."""
@@ -70,6 +72,8 @@ def parse_options(params: Mapping[str, Any]) -> Options:
     one_of("interactions", params["interactions"], ("up_to", "exact"))
     one_of("kernel", params["kernel"], ("auto", *NUMERIC_BASES))
     one_of("solver", params["solver"], ("auto", *SOLVERS))
+    if params["target_transform"] is not None:
+        one_of("target_transform", params["target_transform"], tuple(TRANSFORMS))
     relevance = _relevance(params["relevance"])
     factor, bandwidth = _bandwidth(params["bandwidth"])
     kernel = KernelChoice(
@@ -91,6 +95,7 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         params["categorical_features"],
         params["random_state"],
         parse_resources(params["n_jobs"], params["memory_limit"]),
+        params["target_transform"],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,11 +21,13 @@ from salsa.data.blocks import reread, slices_of
 from salsa.data.rows import Observations
 from salsa.data.targets import checked_rows, checked_weights
 from salsa.data.training_range import encoded
+from salsa.data.transforms import transformed
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
 from salsa.options import check_probability, parse_options, parse_resources
 from salsa.persistence.model_file import read_model, write_model
 from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
+from salsa.uncertainty.continuation import find_outside, widened
 from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 
@@ -43,6 +46,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         halving (for many features and a large best order); a sequence tries exactly those.
     alpha : "auto", float or sequence of float, default="auto"
         Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper.
+    target_transform : None, "log", "log1p" or "sqrt", default=None
+        The model is learned, judged and explained on this scale of the target; predictions, intervals and errors are in
+        the target's own units. For positive, skewed targets whose noise grows with their level.
     relevance : "learned", "equal" or array of shape (n_features,), default="learned"
         Relevance a_j >= 0 of every feature; 0 removes it. "learned" learns relevances, bandwidths, order weights, and
         keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
@@ -107,6 +113,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         order: Any = "auto",
         alpha: Any = "auto",
         *,
+        target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
         kernel: str = "auto",
@@ -122,6 +129,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     ) -> None:
         self.order = order
         self.alpha = alpha
+        self.target_transform = target_transform
         self.relevance = relevance
         self.interactions = interactions
         self.kernel = kernel
@@ -189,16 +197,20 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
+        With a target_transform, this is the conditional mean of the target, not the transformed-back mean of its
+        transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation is that of
+        this mean, to first order.
+
         The standard deviation describes f, without the noise of a new observation, in the Gaussian-process reading of
         the model. It grows away from the data. An exact fit needs the n x n kernel matrix of its rows for it.
         """
-        X = encoded(self, X)
-        values = self._shaped(self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
+        X, threads = encoded(self, X), parse_threads(self.n_jobs)
+        f = self.expansion_.predict(X, n_threads=threads)
+        values, transform = self._shaped(in_units(self, f)), fitted_of(self).transform
         if not return_std:
             return values
-        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
-        return values, self._shaped(np.concatenate(parts))
+        sd = self._posterior_sd(X)
+        return values, self._shaped(sd if transform is None else transform.sd(f, sd))
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Return lower and upper ends (n, 2), or (n, q, 2): a new observation lies between with this probability.
@@ -220,19 +232,32 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
         if isinstance(uncertainty, ExactUncertainty):
-            return uncertainty.training_rows()
+            return self._left_out_in_units(uncertainty.training_rows())
         assert isinstance(uncertainty, LowRankUncertainty)
         if X is None or y is None:
             raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
         rows, y = checked_rows(encoded(self, X), y)
-        given = Observations(rows, y.reshape(len(y), -1), checked_weights(sample_weight, rows))
+        transform = fitted_of(self).transform
+        Y = transformed(None if transform is None else transform.name, y.reshape(len(y), -1))
+        given = Observations(rows, Y, checked_weights(sample_weight, rows))
         values = self.expansion_.predict(rows, n_threads=threads)
         parts = [
             uncertainty.leave_one_out(given.some(some), values[some], k, prior, n_threads=threads)
             for some, k, prior in self._blocks(rows, uncertainty)
         ]
         names = ("target", "prediction", "sd", "weight")
-        return LeaveOneOut(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        whole = LeaveOneOut(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+        return self._left_out_in_units(whole)
+
+    def _left_out_in_units(self, found: LeaveOneOut) -> LeaveOneOut:
+        """Return targets, predictions and standard deviations in the units of the target."""
+        transform = fitted_of(self).transform
+        if transform is None:
+            return found
+        sd = transform.sd(found.prediction, found.sd)
+        return replace(
+            found, target=transform.inverse(found.target), prediction=transform.mean(found.prediction), sd=sd
+        )
 
     def functional_sd(self, k: Floats, prior: Floats) -> Floats:
         """Return the posterior standard deviation (m, q) of m linear functionals of f that vanish on constants.
@@ -260,6 +285,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         uncertainty.prepare(self.memory_limit, parse_threads(self.n_jobs))
         return uncertainty
 
+    def _posterior_sd(self, X: Floats) -> Floats:
+        """Return the standard deviation of f (n, q) at encoded rows, on the scale of learning."""
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
+        return np.concatenate(parts)
+
     def _blocks(self, X: Floats, uncertainty: Uncertainty) -> Iterator[tuple[slice, Floats, Floats]]:
         """Yield some rows of X at a time, their kernel values with the uncertainty's points, and their prior."""
         kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
@@ -273,18 +304,33 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
 
 def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
-    """Return f(X) (n, q) and the ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
+    """Return predictions (n, q) and ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
+    values, intervals = _intervals(model, X, coverage)
+    if (outside := find_outside(model.expansion_, X, n_threads=parse_threads(model.n_jobs))) is not None:
+        at_nearest, sd = _intervals(model, outside.nearest, coverage)[1], model._posterior_sd(outside.nearest)
+        intervals = widened(intervals, outside, at_nearest, sd, coverage)
+    if np.isinf(intervals).any():
+        problem = f"there are too few training rows for intervals of coverage {coverage:g}"
+        warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
+    transform = fitted_of(model).transform
+    return in_units(model, values), intervals if transform is None else transform.inverse(intervals)
+
+
+def _intervals(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
+    """Return f(X) (n, q) and intervals (n, q, 2), on the scale of learning."""
     uncertainty, threads = model._uncertainty(), parse_threads(model.n_jobs)
     values = model.expansion_.predict(X, n_threads=threads)
     parts = [
         uncertainty.interval(values[rows], k, prior, coverage, X[rows], n_threads=threads)
         for rows, k, prior in model._blocks(X, uncertainty)
     ]
-    intervals = np.concatenate(parts)
-    if np.isinf(intervals).any():
-        problem = f"there are too few training rows for intervals of coverage {coverage:g}"
-        warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
-    return values, intervals
+    return values, np.concatenate(parts)
+
+
+def in_units(model: SalsaRegressor, f: Floats) -> Floats:
+    """Return the conditional mean of the target (n, q) where the fitted function is f (n, q)."""
+    transform = fitted_of(model).transform
+    return f if transform is None else transform.mean(f)
 
 
 @contextmanager

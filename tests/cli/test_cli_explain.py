@@ -37,10 +37,23 @@ class TestShares:
     def test_shares_are_printed_by_term_feature_and_order(self, call, folder):
         code, out, err = call("explain", "model.salsa")
         assert (code, err) == (0, "")
-        assert re.search(r"term +order +% of variance\n", out)
-        assert re.search(r"^b × c +2 +\d+\.\d\d$", out, re.MULTILINE)
-        assert re.search(r"feature +% by itself +% in total\n", out)
+        assert re.search(r"term +order +% of variance +% over rows\n", out)
+        assert re.search(r"^b × c +2 +\d+\.\d\d +-?\d+\.\d\d$", out, re.MULTILINE)
+        assert re.search(r"feature +% by itself +% in total +% over rows\n", out)
         assert re.search(r"order +% of variance\n", out)
+
+    def test_shares_over_rows_of_a_low_rank_model_need_rows(self, call, explained):
+        table = make_table()
+        SalsaRegressor(order=1, alpha=0.1, solver="lowrank", rank=20).fit(table[list("abcd")], table["y"]).save(
+            "low.salsa"
+        )
+        assert {entry["share_over_rows"] for entry in explained("low.salsa")["importance"]} == {None}
+        assert "over rows" not in call("explain", "low.salsa")[1]
+        shares = [entry["share_over_rows"] for entry in explained("low.salsa", "new.csv")["sobol"]]
+        expected = decompose(salsa.load("low.salsa"), rows=pd.read_csv("new.csv")[list("abcd")]).sobol()
+        assert shares == expected["share_over_rows"].tolist()
+        assert sum(shares) == pytest.approx(1)
+        assert call("explain", "low.salsa", "new.csv")[1].count("% over rows") == 2
 
     def test_constant_target_has_zero_variance(self, explained):
         SalsaRegressor(order=1, alpha=1).fit(np.eye(4), np.ones(4)).save("flat.salsa")

@@ -17,7 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import salsa
 from salsa import SalsaRegressor, _core, explain
-from salsa.explain import anova, variances
+from salsa._utils import memory
+from salsa.explain import anova, row_shares, variances
 from salsa.fitted import fitted_of
 
 
@@ -135,6 +136,19 @@ class TestAgainstBruteForce:
         for S in combinations(range(D), 3):
             assert anova.effect(*S, band=False).variance_share == pytest.approx(variance[S] / total, abs=1e-10)
 
+    def test_shares_over_rows_equal_brute_force_and_sum_to_one(self, case):
+        model, anova, marginals, effects = case
+        X, D = model.expansion_.anchors, len(marginals)
+        share = naive.shares_over_rows(effects, marginals, X, np.ones(len(X)))
+        assert sum(share.values()) == pytest.approx(1.0, abs=1e-10)
+        found = anova.importance().set_index("term")["share_over_rows"]
+        for S in [*((j,) for j in range(D)), *combinations(range(D), 2)]:
+            name = " × ".join(anova.features[j] for j in S)
+            assert found.get(name, 0.0) == pytest.approx(share[S], abs=1e-10)
+        split = [sum(value / len(S) for S, value in share.items() if j in S) for j in range(D)]
+        np.testing.assert_allclose(anova.sobol()["share_over_rows"], split, atol=1e-10)
+        assert anova.sobol()["share_over_rows"].sum() == pytest.approx(1.0, abs=1e-10)
+
     @pytest.mark.parametrize("size", [1, 2])
     def test_bands_equal_the_posterior_standard_deviation(self, case, size):
         model, anova, marginals, _ = case
@@ -243,6 +257,98 @@ class TestBackground:
         assert abs(naive.mean_over(values, marginals, [0]).max()) < 1e-9 * np.abs(values).max()
 
 
+def linear(X, coefficients, **options):
+    """Return a model of order 1 that is nearly linear: its base kernels are much wider than the data."""
+    options = {"order": 1, "alpha": 1e-7, "relevance": "equal", "bandwidth": 30.0, **options}
+    return SalsaRegressor(**options).fit(X, X @ coefficients)
+
+
+def correlated(n, correlation, seed=0):
+    """Return two columns of mean 0 and variance 1 with exactly this correlation."""
+    white = np.linalg.qr(np.c_[np.ones(n), np.random.default_rng(seed).normal(size=(n, 2))])[0][:, 1:] * np.sqrt(n)
+    return white @ np.linalg.cholesky([[1.0, correlation], [correlation, 1.0]]).T
+
+
+class TestSharesOverRows:
+    def test_shares_of_a_full_grid_equal_the_sobol_indices(self):
+        """Features of a full grid are independent: a total index is the sum of the shares of its effects."""
+        X = naive.product_grid([np.array([-1.0, 0.5, 2.0]), np.array([0.0, 1.0]), np.array([-2.0, 0.0, 1.0, 3.0])])
+        anova = explain.decompose(fixed(X, np.sin(X[:, 0]) + X[:, 1] * X[:, 2] + X.prod(axis=1), 2, "equal"))
+        importance = anova.importance()
+        np.testing.assert_allclose(importance["share_over_rows"], importance["variance_share"], atol=1e-10)
+        sobol = anova.sobol()
+        middle = (sobol["first_order"] + sobol["total"]) / 2  # pairs are split equally
+        np.testing.assert_allclose(sobol["share_over_rows"], middle, atol=1e-10)
+
+    @pytest.mark.parametrize("correlation", [-0.7, 0.0, 0.5, 0.9])
+    def test_a_linear_function_of_correlated_features_has_the_known_shares(self, correlation):
+        """f = a x + b z with unit variances: Cov(a x, f) / Var f = (a^2 + a b c) / (a^2 + b^2 + 2 a b c)."""
+        a, b = 2.0, 1.0
+        X = correlated(200, correlation)
+        found = explain.decompose(linear(X, [a, b])).sobol()
+        both = a * b * correlation
+        expected = (a**2 + both) / (a**2 + b**2 + 2 * both)
+        np.testing.assert_allclose(found["share_over_rows"], [expected, 1 - expected], atol=2e-3)
+        np.testing.assert_allclose(found["total"], [0.8, 0.2], atol=2e-3)
+
+    def test_an_effect_that_offsets_another_has_a_negative_share(self):
+        """f = 2 x - z with correlation 0.9: the shares are 2.2 / 1.4 and -0.8 / 1.4."""
+        importance = explain.decompose(linear(correlated(200, 0.9), [2.0, -1.0])).importance().set_index("term")
+        shares = importance["share_over_rows"]
+        np.testing.assert_allclose(shares[["x0", "x1"]], [2.2 / 1.4, -0.8 / 1.4], atol=5e-3)
+
+    def test_a_background_table_and_given_rows_are_the_rows(self):
+        model = linear(correlated(200, 0.0), [2.0, 1.0])
+        new = correlated(100, 0.8, seed=1)
+        expected = np.array([5.6, 2.6]) / 8.2
+        for found in (explain.decompose(model, new), explain.decompose(model, rows=new)):
+            np.testing.assert_allclose(found.sobol()["share_over_rows"], expected, atol=5e-3)
+        both = explain.decompose(model, correlated(50, 0.3), rows=new)
+        np.testing.assert_allclose(both.sobol()["share_over_rows"], expected, atol=5e-3)
+        twice, weight = np.r_[new, -new], np.repeat([1.0, 0.0], 100)
+        weighted = explain.decompose(model, twice, weight).sobol()
+        pd.testing.assert_frame_equal(weighted, explain.decompose(model, new).sobol())
+
+    def test_low_rank_models_have_shares_over_given_rows_only(self):
+        X, y = additive_truth(n=200)
+        model = SalsaRegressor(order=2, alpha=0.1, relevance="equal", solver="lowrank", rank=40).fit(X, y)
+        anova = explain.decompose(model)
+        assert anova.rows is None
+        assert anova.sobol()["share_over_rows"].isna().all()
+        assert anova.importance()["share_over_rows"].isna().all()
+        known = explain.decompose(model, rows=X)
+        assert known.sobol()["share_over_rows"].sum() == pytest.approx(1.0)
+        assert known.importance()["share_over_rows"].sum() == pytest.approx(1.0)
+        pd.testing.assert_frame_equal(known.sobol().iloc[:, :3], anova.sobol().iloc[:, :3])
+
+    @pytest.mark.parametrize("solver", ["pcg", "divide", "features"])
+    def test_other_solvers_use_their_training_rows_if_they_keep_them(self, solver):
+        X, y = additive_truth(n=200)
+        options = {"order": 2, "alpha": 0.1, "relevance": "equal", "solver": solver, "rank": 100}
+        rows = explain.decompose(SalsaRegressor(**options, random_state=0).fit(X, y)).rows
+        assert (rows is None) == (solver == "features")
+        if rows is not None:
+            np.testing.assert_array_equal(np.sort(rows.X, axis=0), np.sort(X, axis=0))
+
+    def test_many_rows_are_drawn_with_a_fixed_seed(self, monkeypatch):
+        monkeypatch.setattr(row_shares, "MOST_ROWS", 150)
+        X = correlated(400, 0.5)
+        model = linear(X, [2.0, 1.0])
+        once, again = explain.decompose(model), explain.decompose(model)
+        assert len(once.rows.X) == 150
+        assert once.rows.weight.sum() == pytest.approx(1.0)
+        pd.testing.assert_frame_equal(once.importance(), again.importance())
+        np.testing.assert_allclose(once.sobol()["share_over_rows"], [5 / 7, 2 / 7], atol=0.05)
+        assert once.sobol()["share_over_rows"].sum() == pytest.approx(1.0)
+
+    def test_shares_do_not_depend_on_the_block_of_anchors(self, monkeypatch):
+        model = equal()
+        whole = explain.decompose(model).importance()
+        monkeypatch.setattr(memory, "BLOCK_NUMBERS", 700)
+        parts = explain.decompose(model).importance()
+        np.testing.assert_allclose(parts["share_over_rows"], whole["share_over_rows"], atol=1e-12)
+
+
 class TestKnownFunctions:
     """Sobol indices of models of 1000 rows agree with the known indices for uniform features.
 
@@ -291,7 +397,7 @@ class TestRounding:
     def test_a_background_of_one_row_has_no_variance(self):
         X, y = additive_truth(n=60)
         model = SalsaRegressor(order=3, alpha=1e-10, relevance="equal").fit(X, y)
-        assert (explain.decompose(model, X[:1]).sobol()[["first_order", "total"]].to_numpy() == 0).all()
+        assert (explain.decompose(model, X[:1]).sobol().iloc[:, 1:].to_numpy() == 0).all()
 
     @pytest.mark.parametrize("unit", [1e-170, 1e-9, 1e12, 1e100])
     def test_shares_do_not_depend_on_the_unit_of_the_target(self, unit):
@@ -357,9 +463,9 @@ class TestTables:
     def test_tables_have_fixed_columns_and_importance_is_sorted(self):
         anova = explain.decompose(learned())
         importance = anova.importance()
-        assert list(importance.columns) == ["term", "order", "variance_share"]
+        assert list(importance.columns) == ["term", "order", "variance_share", "share_over_rows"]
         assert importance["variance_share"].is_monotonic_decreasing
-        assert list(anova.sobol().columns) == ["feature", "first_order", "total"]
+        assert list(anova.sobol().columns) == ["feature", "first_order", "total", "share_over_rows"]
         assert list(anova.sobol()["feature"]) == ["x0", "x1", "x2", "x3"]
         assert len(anova.interactions()) == 6
         assert anova.orders()["variance_share"].sum() == pytest.approx(1.0)
@@ -395,13 +501,14 @@ class TestTables:
         X, _ = additive_truth(n=30)
         anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance="equal").fit(X, np.full(30, 3.0)))
         assert anova.mean == pytest.approx(3.0)
-        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()  # rounding errors get no share
+        assert (anova.sobol().iloc[:, 1:].to_numpy() == 0).all()  # rounding errors get no share
 
     def test_zero_relevances_give_zero_effects_and_the_mean(self):
         X, y = additive_truth(n=30)
         anova = explain.decompose(SalsaRegressor(order=2, alpha=0.1, relevance=np.zeros(6)).fit(X, y))
         assert anova.variance == 0
-        assert (anova.sobol()[["first_order", "total"]].to_numpy() == 0).all()
+        assert (anova.sobol().iloc[:, 1:].to_numpy() == 0).all()
+        assert (anova.importance()[["variance_share", "share_over_rows"]].to_numpy() == 0).all()
         assert (anova.effect("x0").values == 0).all()
         np.testing.assert_allclose(anova.evaluate_orders(X).sum(axis=1), y.mean())
 

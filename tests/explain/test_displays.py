@@ -276,6 +276,25 @@ class TestImportance:
         texts = [text.get_text() for text in display.plot(new_axes()).get_legend().get_texts()]
         assert texts == ["by itself (all features: 92.6 % of the variance)", "in interactions (order 2: 7.4 %)"]
 
+    def test_marks_are_the_shares_over_rows_and_may_be_negative(self):
+        display = ImportanceDisplay(
+            ("a", "b"), np.array([0.8, 0.2]), np.array([0.8, 0.2]), np.ones(1), np.array([1.57, -0.57])
+        )
+        ax = display.plot(new_axes())
+        assert [text.get_text() for text in ax.texts] == ["80 % (rows: 157 %)", "20 % (rows: −57 %)"]
+        np.testing.assert_allclose(ax.lines[0].get_xdata(), [1.57, -0.57])
+        assert [text.get_text() for text in ax.get_legend().get_texts()][1] == "over the rows as they are"
+        assert ax.get_xlim()[0] < -0.57
+        assert ax.get_xlim()[1] > 1.57
+
+    def test_models_that_keep_their_rows_have_marks_and_others_have_none(self, learned):
+        model, X, y = learned
+        display = ImportanceDisplay.from_anova(decompose(model))
+        np.testing.assert_array_equal(display.over_rows, decompose(model).sobol()["share_over_rows"])
+        few = fit(X, y, solver="lowrank", rank=20)[0]
+        assert ImportanceDisplay.from_anova(decompose(few)).over_rows is None
+        assert not decompose(few).plot(new_axes()).lines
+
     def test_features_without_a_share_are_counted_as_others(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(1))
         ax = display.plot(new_axes())
@@ -579,7 +598,7 @@ class TestNumbersAndNames:
         assert drawing.number(value) == text
 
     def test_percentages_have_more_decimals_for_small_shares(self):
-        shares = [0, 1e-9, 0.00012, 0.0123, 0.123, 0.99999, 1.0]
+        shares = [0, 1e-9, 0.00012, 0.0123, 0.123, 0.99999, 1.0, -0.123, -0.0123, -1e-9]
         assert [drawing.percent(share) for share in shares] == [
             "0 %",
             "< 0.01 %",
@@ -588,6 +607,9 @@ class TestNumbersAndNames:
             "12 %",
             "100 %",
             "100 %",
+            "−12 %",
+            "−1.2 %",
+            "> −0.01 %",
         ]
 
     def test_long_names_lose_their_middle(self):

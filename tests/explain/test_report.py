@@ -164,6 +164,59 @@ def test_importance_and_effects_equal_the_decomposition(payload, model):
     np.testing.assert_allclose(curve["sd"], expected.sd, atol=2e-4 * np.ptp(expected.values))
 
 
+def correlated_table(n=300):
+    """Return two numbers with a correlation of 0.9, an independent one, and the target 2 x - z + w / 4."""
+    rng = np.random.default_rng(0)
+    x, noise, w = rng.normal(size=(3, n))
+    X = pd.DataFrame({"x": x, "z": 0.9 * x + np.sqrt(1 - 0.81) * noise, "w": w})
+    return X, 2 * X["x"] - X["z"] + X["w"] / 4
+
+
+def test_shares_over_rows_equal_the_decomposition_and_sum_to_one(payload, model):
+    anova = decompose(model)
+    sobol, terms = anova.sobol().set_index("feature"), anova.importance().set_index("term")
+    features = payload["importance"]["features"]
+    assert sum(feature["rows"] for feature in features) == pytest.approx(1)
+    for feature in features:
+        assert feature["rows"] == pytest.approx(sobol.loc[feature["name"], "share_over_rows"])
+    for effect in payload["effects"]:
+        assert effect["rows"] == pytest.approx(terms["share_over_rows"].get(effect["term"], 0.0))
+
+
+def test_shares_over_rows_come_first_where_features_are_correlated(tmp_path):
+    model = quick_model(*correlated_table(), order=1, alpha=1e-3, bandwidth=10.0)
+    found = payload_of(write_report(model, tmp_path / "r.html"))
+    importance = found["importance"]
+    assert importance["rowsLead"]
+    assert [feature["name"] for feature in importance["features"]] == ["x", "z", "w"]
+    assert importance["features"][1]["rows"] < -0.4
+    assert [effect["term"] for effect in found["effects"]] == ["x", "z", "w"]
+    assert re.match(r"x \(1\d\d\u202f%\), z \(−\d\d\u202f%\) and w \(", importance["sentence"])
+    assert "matter most over the rows as they are" in importance["sentence"]
+    assert "over the training rows as they are" in importance["meaning"]
+    assert "sorts by the share over rows: z has −" in importance["meaning"] or "x has 1" in importance["meaning"]
+
+
+def test_shares_for_independent_features_come_first_on_a_full_grid(tmp_path):
+    X = pd.DataFrame([(a, b) for a in range(8) for b in range(8)], columns=["a", "b"], dtype=float)
+    model = quick_model(X, X["a"] + np.sin(X["b"]), order=1)
+    importance = payload_of(write_report(model, tmp_path / "r.html"))["importance"]
+    assert not importance["rowsLead"]
+    assert importance["sentence"].endswith("matter most.")
+    assert importance["meaning"].startswith("Over rows is the share")
+    assert "sorts by" not in importance["meaning"]
+
+
+def test_a_low_rank_report_has_shares_over_given_rows_if_they_are_100_or_more(tmp_path):
+    X, y = correlated_table()
+    model = quick_model(X, y, order=1, solver="lowrank", rank=50)
+    for rows, expected in ((99, None), (100, decompose(model, rows=X[:100]).sobol()["share_over_rows"][0])):
+        found = payload_of(write_report(model, tmp_path / "r.html", X[:rows], y[:rows]))["importance"]
+        shares = {feature["name"]: feature["rows"] for feature in found["features"]}
+        assert shares["x"] == (expected if expected is None else pytest.approx(expected))
+        assert ("over the given rows" if rows == 100 else "given fewer than 100 rows") in found["meaning"]
+
+
 def test_axes_have_labels_and_missing_values_last(payload):
     effects = {effect["term"]: effect for effect in payload["effects"]}
     assert effects["heating"]["axes"][0]["labels"] == ["gas", "none", "wood", "missing"]
@@ -513,6 +566,7 @@ def odd_models():
         "a column of nothing": (np.c_[x, np.full(60, np.nan)], y, {}, None),
         "ordered": (X.assign(age=pd.cut(X["age"], 4)), price, {}, None),
         "numbered categories": (x.round(1), y, {"categorical_features": [0]}, None),
+        "correlated numbers": (*correlated_table(), {"alpha": 1e-3, "bandwidth": 10.0}, None),
     }
 
 
@@ -698,6 +752,20 @@ def test_the_table_of_effects_can_be_sorted_and_searched_and_opens_curves(open_p
     assert panel.locator("circle.dot").count() == 4
 
 
+def test_the_table_sorts_by_shares_over_rows_where_features_are_correlated(open_page, tmp_path):
+    """The page has a mark for the share over rows of every feature, a negative one left of the bars."""
+    model = quick_model(*correlated_table(), alpha=1e-3, bandwidth=10.0)
+    page = open_page(write_report(model, tmp_path / "r.html"))
+    settle(page)
+    assert page.locator(".effects thead th").all_inner_texts()[:3] == ["Effect", "Over rows", "Share"]
+    assert page.locator(".effects thead th").nth(1).get_attribute("aria-sort") == "descending"
+    assert page.locator(".effects tbody th").all_inner_texts()[:2] == ["x", "z"]
+    assert page.locator(".effects tbody tr").nth(1).locator("td").first.inner_text().startswith("−")
+    places = [mark.bounding_box()["x"] for mark in page.locator("path.dot.rows").all()]
+    assert len(places) == 3
+    assert places[1] < places[2] < places[0]
+
+
 def test_values_of_surfaces_and_matrix_can_be_read_by_pointer_and_keys(open_page, report):
     page = open_page(report)
     page.locator(".effects").get_by_role("button", name="size × town").click()
@@ -843,6 +911,7 @@ def test_labels_do_not_overlap(open_page, odd_reports, report):
         odd_reports["a hundred long names"],
         odd_reports["large numbers"],
         odd_reports["small numbers"],
+        odd_reports["correlated numbers"],
     ):
         for width in (360, 1280):
             page = open_page(path, width=width)

@@ -128,10 +128,11 @@ def signed(value: float) -> str:
 
 def percent(share: float) -> str:
     """Format a share of one as a percentage, with more decimals for small shares."""
-    if 0 < share < 1e-4:
-        return "< 0.01 %"
-    digits = 0 if share == 0 or share >= 0.0995 else 1 if share >= 0.00995 else 2
-    return f"{100 * share:.{digits}f} %"
+    size = abs(share)
+    if 0 < size < 1e-4:
+        return "< 0.01 %" if share > 0 else "> −0.01 %"
+    digits = 0 if size == 0 or size >= 0.0995 else 1 if size >= 0.00995 else 2
+    return f"{100 * share:.{digits}f} %".replace("-", "−")
 
 
 def percent_axis(ax: Axes, side: Side) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
 
 MOST, LEAST_SHARE = 20, 5e-5  # largest number of printed rows, smallest printed share
+LEAST_OVER_ROWS = 1e-3  # smaller shares over rows alone do not list a term: chance correlations are larger
 MOST_POINTS = (11, 5, 3)  # printed points per feature of an effect of one, of two, of more features
 
 
@@ -34,9 +36,11 @@ def explain(
     row: Annotated[int | None, option("N", "Explain the prediction of row N of DATA, counted from 1.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what matters in a model: shares of the variance of its predictions over the training rows.
+    """Show what matters in a model: shares of the variance of its predictions.
 
     A share belongs to a single feature or to several features together. In total: all shares that include a feature.
+    These shares treat features as independent. Shares over rows refer to the training rows as they are, or to the rows
+    of DATA if the model does not keep its training rows; they sum to 100 %, and a negative one offsets others.
 
     With DATA, also show what each feature adds to predictions (Shapley values); with --row, to the one of row N only.
 
@@ -50,7 +54,7 @@ def explain(
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
     X, y = (None, None) if data is None else read_features(fitted, data, target)
-    summary = {"model": model, **importance(fitted, effects or ())}
+    summary = {"model": model, **importance(fitted, effects or (), X)}
     if data is not None:
         summary |= {"data": _of_rows(fitted, X, y)} if row is None else {"row": _of_row(fitted, X, row, data)}
     if out is not None:
@@ -59,12 +63,17 @@ def explain(
     show(summary, _print_explanation, as_json)
 
 
-def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str, Any]:
-    """Return variance shares by term, feature and order, and the requested effects."""
+def importance(model: "SalsaRegressor", effects: Sequence[str] = (), X: Any = None) -> dict[str, Any]:
+    """Return variance shares by term, feature and order, and the requested effects.
+
+    Shares over rows refer to the training rows, or to the rows X if the model does not keep its training rows.
+    """
     from salsa.explain import decompose
 
     with progress("Decomposing"):
         anova = decompose(model)
+        if anova.rows is None and X is not None:
+            anova = decompose(model, rows=X)
         return {
             "mean": anova.mean,
             "variance": anova.variance,
@@ -76,10 +85,15 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = ()) -> dict[str
 
 
 def print_importance(terms: Sequence[dict[str, Any]]) -> None:
-    """Print the terms of largest variance share."""
-    rows = [(term["term"], str(term["order"]), _percent(term["variance_share"])) for term in terms]
-    worth = sum(term["variance_share"] >= LEAST_SHARE for term in terms)
-    _print_most(("term", "order", "% of variance"), rows, min(worth, MOST))
+    """Print the terms of largest variance share, and their shares over rows if the rows are known."""
+    shares = ("variance_share", *_over_rows(terms))
+    worth = [
+        term
+        for term in terms
+        if term["variance_share"] >= LEAST_SHARE or abs(term["share_over_rows"]) >= LEAST_OVER_ROWS
+    ]
+    rows = [(term["term"], str(term["order"]), *(_percent(term[share]) for share in shares)) for term in worth]
+    _print_most(("term", "order", "% of variance", "% over rows")[: len(shares) + 2], rows, of=len(terms))
 
 
 def _check_data(data: str | None, target: str | None, row: int | None) -> None:
@@ -160,8 +174,9 @@ def _print_shares(summary: dict[str, Any]) -> None:
     """Print variance shares by term, by feature and by order."""
     print_importance(summary["importance"])
     sobol = sorted(summary["sobol"], key=lambda entry: -entry["total"])
-    cells = [(entry["feature"], _percent(entry["first_order"]), _percent(entry["total"])) for entry in sobol]
-    _print_most(("feature", "% by itself", "% in total"), cells)
+    shares = ("first_order", "total", *_over_rows(sobol))
+    cells = [(entry["feature"], *(_percent(entry[share]) for share in shares)) for entry in sobol]
+    _print_most(("feature", "% by itself", "% in total", "% over rows")[: len(shares) + 1], cells)
     orders = [(str(row["order"]), _percent(row["variance_share"])) for row in summary["orders"]]
     print_table(("order", "% of variance"), orders)
 
@@ -207,10 +222,17 @@ def _print_row(explained: dict[str, Any]) -> None:
     print_table(("feature", "value", "contribution"), rows)
 
 
-def _print_most(names: Sequence[str], rows: Sequence[Sequence[str]], most: int = MOST) -> None:
-    print_table(names, rows[:most])
-    if len(rows) > most:
-        print(f"... and {len(rows) - most} smaller ones")
+def _over_rows(entries: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Return the name of the shares over rows, or nothing if they are NaN: the rows are not known."""
+    return () if any(isnan(entry["share_over_rows"]) for entry in entries) else ("share_over_rows",)
+
+
+def _print_most(names: Sequence[str], rows: Sequence[Sequence[str]], of: int = 0) -> None:
+    """Print the first MOST rows, and how many of the `of` (or all) rows are left out."""
+    shown = rows[:MOST]
+    print_table(names, shown)
+    if (others := max(of, len(rows)) - len(shown)) > 0:
+        print(f"... and {others} smaller ones")
 
 
 def _percent(share: float) -> str:

@@ -22,6 +22,7 @@ from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations
 from salsa.data.targets import Groups, TargetValues, checked_groups, checked_rows, checked_weights, target_values
 from salsa.data.text_columns import Counts, count_values
+from salsa.data.transforms import transformed
 
 BATCH_VALUES = 2**20  # values that are read from a file at a time
 
@@ -70,9 +71,9 @@ class Survey(NamedTuple):
         )
 
 
-def survey(blocks: Iterable[RawBlock], categorical_features: Any) -> Survey:
+def survey(blocks: Iterable[RawBlock], categorical_features: Any, transform: str | None = None) -> Survey:
     """Return the merged survey of all blocks; raise ValueError if their columns or outputs differ."""
-    return together(survey_block(block, categorical_features) for block in blocks)
+    return together(survey_block(block, categorical_features, transform) for block in blocks)
 
 
 def together(surveys: Iterable[Survey | None]) -> Survey:
@@ -90,13 +91,15 @@ class Table(NamedTuple):
     rows: Observations
 
 
-def read_table(block: RawBlock, categorical_features: Any, *, keep_prints: bool = False) -> Table:
-    """Learn what the columns of a table hold, and check its targets, weights and groups."""
+def read_table(
+    block: RawBlock, categorical_features: Any, transform: str | None = None, *, keep_prints: bool = False
+) -> Table:
+    """Learn what the columns of a table hold, check its targets, weights and groups, and transform the targets."""
     columns, X, is_text = learn_table(block.X, categorical_features)
     names = _get_feature_names(block.X)
     X, y = checked_rows(X, block.y)
     weight = checked_weights(block.weight, X)
-    used, Y = weight > 0, y.reshape(len(y), -1)
+    used, Y = weight > 0, transformed(transform, y.reshape(len(y), -1))
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
     rows, total, groups = int(used.sum()), float(weight.sum()), checked_groups(block.groups, len(X))
@@ -108,16 +111,16 @@ def read_table(block: RawBlock, categorical_features: Any, *, keep_prints: bool 
     return Table(seen, table)
 
 
-def survey_block(block: RawBlock, categorical_features: Any) -> Survey | None:
+def survey_block(block: RawBlock, categorical_features: Any, transform: str | None = None) -> Survey | None:
     """Return the survey of a block; None if the block has no rows."""
-    return read_table(block, categorical_features, keep_prints=True).survey if len(block.X) else None
+    return read_table(block, categorical_features, transform, keep_prints=True).survey if len(block.X) else None
 
 
-def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
+def read_parts(source: Source, seen: Survey, transform: str | None = None) -> Iterator[Observations]:
     """Yield the rows of positive weight as numbers; raise ValueError if the first pass found another number of rows."""
     rows = 0
     for block in (block for block in source() if len(block.X)):
-        part = part_of(block, seen.columns, seen.groups)
+        part = part_of(block, Reading(seen.columns, seen.groups, transform))
         rows += len(part.X)
         yield part
     if rows != seen.rows:
@@ -125,12 +128,20 @@ def read_parts(source: Source, seen: Survey) -> Iterator[Observations]:
         raise ValueError(f"the blocks held {seen.rows} rows when first read and {rows} when read again: {advice}")
 
 
-def part_of(block: RawBlock, columns: Columns, groups: Groups | None = None) -> Observations:
+class Reading(NamedTuple):
+    """How blocks become numbers, once all were seen: columns, labels of groups, and the transform of targets."""
+
+    columns: Columns
+    groups: Groups | None = None
+    transform: str | None = None
+
+
+def part_of(block: RawBlock, reading: Reading) -> Observations:
     """Return the rows of positive weight as numbers."""
-    X, y = checked_rows(columns.encode(block.X), block.y)
+    X, y = checked_rows(reading.columns.encode(block.X), block.y)
     weight = checked_weights(block.weight, X)
-    code = None if groups is None else groups.encode(block.groups, len(X))
-    return Observations(X, y.reshape(len(y), -1), weight, code).some(weight > 0)
+    code = None if reading.groups is None else reading.groups.encode(block.groups, len(X))
+    return Observations(X, transformed(reading.transform, y.reshape(len(y), -1)), weight, code).some(weight > 0)
 
 
 def slices_of(X: Any, y: Any, weight: Any, groups: Any) -> Source:

@@ -17,10 +17,8 @@ from dask.distributed import Client
 
 from salsa._utils.arrays import Places
 from salsa._utils.blas import one_blas_thread
-from salsa.data.blocks import RawBlock, part_of
-from salsa.data.columns import Columns
+from salsa.data.blocks import RawBlock, Reading, part_of
 from salsa.data.rows import Block, FoldOf, Observations, batches, joined
-from salsa.data.targets import Groups
 
 T = TypeVar("T")
 SPLIT_EVERY = 4  # partial sums that one task adds up
@@ -34,8 +32,7 @@ class ClusterRows:
     client: Client
     blocks: list[Any]  # delayed ``RawBlock``s that have rows of positive weight
     counts: list[int]  # rows of positive weight in each block
-    columns: Columns
-    groups: Groups | None = None
+    reading: Reading
 
     def __len__(self) -> int:
         return sum(self.counts)
@@ -49,7 +46,7 @@ class ClusterRows:
         ends = np.searchsorted(places, [*self.starts, len(self)])
         wanted = [places[low:high] - start for low, high, start in zip(ends, ends[1:], self.starts, strict=False)]
         tasks = [
-            delayed(_taken)(block, self.columns, self.groups, inside)
+            delayed(_taken)(block, self.reading, inside)
             for block, inside in zip(self.blocks, wanted, strict=True)
             if len(inside)
         ]
@@ -66,7 +63,7 @@ class ClusterRows:
     def _total(self, what: _Sum[T]) -> T:
         shared = self.client.scatter(what, broadcast=True, hash=False)
         parts = [
-            delayed(_partition_sum)(shared, block, self.columns, self.groups, start, pure=False)
+            delayed(_partition_sum)(shared, block, self.reading, start, pure=False)
             for block, start in zip(self.blocks, self.starts, strict=True)
         ]
         while len(parts) > 1:
@@ -130,10 +127,10 @@ class _Sum(Generic[T]):
     every: int
 
 
-def _partition_sum(what: _Sum[T], block: RawBlock, columns: Columns, groups: Groups | None, start: int) -> T | None:
+def _partition_sum(what: _Sum[T], block: RawBlock, reading: Reading, start: int) -> T | None:
     """Return the sum over one partition; None if no row of it counts."""
     with one_blas_thread():  # a worker has threads of its own
-        blocks = batches([part_of(block, columns, groups)], what.fold, what.size, what.every, start)
+        blocks = batches([part_of(block, reading)], what.fold, what.size, what.every, start)
         return _added(what.add, map(what.function, blocks))
 
 
@@ -142,5 +139,5 @@ def _added(add: Callable[[T, T], T], parts: Iterable[T | None]) -> T | None:
     return reduce(add, some) if some else None
 
 
-def _taken(block: RawBlock, columns: Columns, groups: Groups | None, places: Places) -> Observations:
-    return part_of(block, columns, groups).some(places)
+def _taken(block: RawBlock, reading: Reading, places: Places) -> Observations:
+    return part_of(block, reading).some(places)

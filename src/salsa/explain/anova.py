@@ -31,8 +31,9 @@ from salsa._utils.weighted import power_of_two
 from salsa.data.training_range import encoded
 from salsa.explain.closed_forms import feature_means
 from salsa.explain.effects import Axis, Effect, grid, term
-from salsa.explain.subject import Subject, subject_of
-from salsa.explain.variances import Variances, effect_variances, variance_of_set, variance_roots
+from salsa.explain.row_shares import feature_shares, response, some_rows, term_shares
+from salsa.explain.subject import Rows, Subject, subject_of
+from salsa.explain.variances import Variances, effect_variances, rounding_variance, variance_of_set, variance_roots
 from salsa.fitted import fitted_of
 from salsa.kernels.symmetric import outside
 from salsa.uncertainty import Unavailable
@@ -46,7 +47,9 @@ GRID_SIZES = (101, 41, 11)
 SURFACE_LEVELS = 60
 
 
-def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, output: int = 0) -> Anova:
+def decompose(
+    model: Any, background: Any = None, sample_weight: Any = None, *, rows: Any = None, output: int = 0
+) -> Anova:
     """Return the functional ANOVA of a fitted model: f = mean + effects of single features + effects of pairs + ...
 
     Parameters
@@ -57,6 +60,11 @@ def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, 
         training table.
     sample_weight : array of shape (n_rows,), default=None
         Weights of the rows of background.
+    rows : table like X, default=None
+        Rows as they are, with the correlations of their features, for the column share_over_rows; None: background, or
+        the training rows if no background is given. Low-rank models do not keep their training rows, and weighted fits
+        by solver="divide" (or "pcg" beyond 3000 rows) do not keep the weights: without rows and background the column
+        is NaN.
     output : int, default=0
         Which target of a multi-output model to explain, counted from 0.
 
@@ -72,6 +80,8 @@ def decompose(model: Any, background: Any = None, sample_weight: Any = None, *, 
     subject = subject_of(model, background, sample_weight)
     if output not in range(q := subject.expansion.coef.shape[1]):
         raise ValueError(f"output={output!r}: this model has {q} outputs, numbered from 0")
+    if rows is not None:
+        subject = replace(subject, rows=Rows.weighted(encoded(model, rows)))
     return Anova(model, subject, output)
 
 
@@ -106,22 +116,46 @@ class Anova:
         """Variance of the function over the background."""
         return self._variances.total * self._unit**2
 
+    @cached_property
+    def rows(self) -> Rows | None:
+        """The rows that shares over rows refer to, at most MOST_ROWS of them; None if they are not known."""
+        return None if self.subject.rows is None else some_rows(self.subject.rows)
+
+    @cached_property
+    def terms_over_rows(self) -> tuple[Floats, Floats]:
+        """Shares over rows of the effects of single features (D,) and of pairs (D, D); NaN if rows are not known."""
+        if self.rows is None:
+            return np.full(D := len(self.features), np.nan), np.full((D, D), np.nan)
+        with one_blas_thread():
+            return term_shares(self.subject, self._scaled[0], self.rows, self._response)
+
     def sobol(self) -> pd.DataFrame:
-        """Return per feature the variance share of its own effect (first_order) and of all effects that include it."""
+        """Return one row per feature: feature, first_order, total, share_over_rows.
+
+        first_order is the variance share of the feature's own effect and total the share of all effects that include
+        the feature, both for independent features. share_over_rows is Cov(phi, f) / Var f over the rows as they are,
+        where the Shapley value phi of the feature splits every effect equally among its features. The shares over rows
+        sum to one, and can be negative. They are NaN if the rows are not known (see ``decompose``).
+        """
         first, total = self._share(self._variances.mains), self._share(self._variances.totals)
-        return pd.DataFrame({"feature": self.features, "first_order": first, "total": total})
+        columns = {"first_order": first, "total": total, "share_over_rows": self._features_over_rows}
+        return pd.DataFrame({"feature": self.features, **columns})
 
     def importance(self) -> pd.DataFrame:
-        """Return one row per single feature and per pair: term, order, variance_share; largest share first.
+        """Return one row per single feature and per pair: term, order, variance_share, share_over_rows.
 
-        Pairs with a feature that the model does not use are left out.
+        The largest variance_share, the share of the variance for independent features, comes first. share_over_rows is
+        Cov(f_S, f) / Var f over the rows as they are, with the correlations of their features; it can be negative, and
+        it is NaN if the rows are not known (see ``decompose``). Either column sums to one together with the effects of
+        three and more features, which are not listed. Pairs with a feature that the model does not use are left out.
         """
         mains, pairs = self._share(self._variances.mains), self._share(self._variances.pairs)
-        terms = [(name, 1, share) for name, share in zip(self.features, mains, strict=True)]
-        if self.order > 1:
-            used = combinations(self.subject.active, 2)
-            terms += [(term(self.features[j], self.features[k]), 2, pairs[j, k]) for j, k in used]
-        table = pd.DataFrame(terms, columns=["term", "order", "variance_share"])
+        mains_over_rows, pairs_over_rows = self.terms_over_rows
+        singles = zip(self.features, mains, mains_over_rows, strict=True)
+        terms = [(name, 1, share, over_rows) for name, share, over_rows in singles]
+        for j, k in combinations(self.subject.active, 2) if self.order > 1 else ():
+            terms.append((term(self.features[j], self.features[k]), 2, pairs[j, k], pairs_over_rows[j, k]))
+        table = pd.DataFrame(terms, columns=["term", "order", "variance_share", "share_over_rows"])
         return table.sort_values("variance_share", ascending=False, kind="stable", ignore_index=True)
 
     def interactions(self) -> pd.DataFrame:
@@ -154,7 +188,7 @@ class Anova:
         values = self._on_grid(S, [axis.points for axis in axes])
         cells = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(S))
         sd = self._sd_at(S, cells).reshape(values.shape) if band else None
-        return Effect(axes, values, sd, partial(self._share_of, S))
+        return Effect(axes, values, sd, partial(self._share_of, S), self.subject.effect)
 
     def evaluate(self, X: Any, *features: str | int) -> Floats:
         """Return f_S (n,) at the rows of a table like the training table, where S is the set of these features."""
@@ -177,7 +211,7 @@ class Anova:
         return parts
 
     def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
-        """Draw the variance share of each feature: by itself, and in interactions."""
+        """Draw the variance share of each feature: by itself, in interactions, and over the rows if they are known."""
         from salsa.explain.displays import ImportanceDisplay
 
         return ImportanceDisplay.from_anova(self).plot(ax, most)
@@ -190,6 +224,11 @@ class Anova:
     def _unit(self) -> float:
         """Power of two of the size of the coefficients: squares of the coefficients divided by it fit into float64."""
         return float(power_of_two(self._coef[:, None])[0])
+
+    @property
+    def _scaled(self) -> tuple[Floats, float]:
+        """The coefficients and the offset of the function, divided by the unit."""
+        return self._coef / self._unit, float(self.subject.expansion.offset[self.output]) / self._unit
 
     def _set(self, features: Sequence[str | int]) -> list[int]:
         """Return the numbers of these features; raise ValueError if there is none or one occurs twice."""
@@ -276,14 +315,28 @@ class Anova:
     @cached_property
     def _variances(self) -> Variances:
         with one_blas_thread():  # the last bits of BLAS depend on its number of threads
-            offset = float(self.subject.expansion.offset[self.output]) / self._unit
-            variances = effect_variances(self.subject, self._coef / self._unit, offset, self._roots)
+            variances = effect_variances(self.subject, *self._scaled, self._roots)
         variances.check_rounding()
         return variances
+
+    @cached_property
+    def _response(self) -> Floats:
+        """The weights g (n,) of the rows: the share over rows of an effect is the sum of g times the effect."""
+        assert self.rows is not None
+        rounding = rounding_variance(self.subject, *self._scaled)
+        return response(self.subject, self._scaled[0], self.rows, rounding)
+
+    @cached_property
+    def _features_over_rows(self) -> Floats:
+        """The shares over rows (D,) of features."""
+        if self.rows is None:
+            return np.full(len(self.features), np.nan)
+        with one_blas_thread():
+            return feature_shares(self.subject, self._scaled[0], self.rows, self._response)
 
     def _share_of(self, S: list[int]) -> float:
         if len(S) == 1:
             return float(self._share(self._variances.mains[S[0]]))
         if len(S) == 2:
             return float(self._share(self._variances.pairs[S[0], S[1]]))
-        return float(self._share(variance_of_set(self.subject, self._coef / self._unit, self._roots, S)))
+        return float(self._share(variance_of_set(self.subject, self._scaled[0], self._roots, S)))

@@ -48,6 +48,7 @@ class Effect:
     values: Floats  #: (len(axis 1), len(axis 2), ...)
     sd: Floats | None  #: posterior standard deviation, shaped like values; None if not requested
     compute_share: Callable[[], float]  #: returns ``variance_share``
+    name: str = "effect"  #: what the values are: "effect", or "effect on log of the target"
 
     def __repr__(self) -> str:
         shape = " x ".join(str(len(axis.points)) for axis in self.axes)

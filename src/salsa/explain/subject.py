@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,11 +21,26 @@ from salsa.data.columns import Columns
 from salsa.data.training_range import encoded
 from salsa.expansion import KernelExpansion
 from salsa.explain.closed_forms import kernel_means
+from salsa.fitted import fitted_of
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.kernels.symmetric import outside, symmetric_sum
+from salsa.uncertainty.jackknife import ExactUncertainty
 
 MISSING = "missing"
+
+
+class Rows(NamedTuple):
+    """Rows of a table, with weights that sum to one."""
+
+    X: Floats  # (n, D), encoded
+    weight: Floats  # (n,)
+
+    @classmethod
+    def weighted(cls, X: Floats, weight: Floats | None = None) -> Rows:
+        """Return rows with weights in proportion to `weight`; None: equal weights."""
+        weight = np.ones(len(X)) if weight is None else weight
+        return cls(X, weight / weight.sum())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +50,18 @@ class Subject:
     expansion: KernelExpansion
     columns: Columns
     background: tuple[Distribution, ...]
+    rows: Rows | None = None  #: rows as they are, for shares of the variance over rows; None if they are not known
+    transform: str | None = None  #: the scale of the target on which the function was learned
+
+    @property
+    def target(self) -> str:
+        """What the function predicts, for the axes of pictures: "prediction", or "log of the target"."""
+        return "prediction" if self.transform is None else f"{self.transform} of the target"
+
+    @property
+    def effect(self) -> str:
+        """What an effect adds to, for the axes of pictures."""
+        return "effect" if self.transform is None else f"effect on {self.target}"
 
     @property
     def kernel(self) -> AdditiveKernel:
@@ -65,11 +92,11 @@ class Subject:
         """Order of the largest interaction that the function can have."""
         return min(self.kernel.order, len(self.active))
 
-    def centred(self, j: int, points: Floats) -> Floats:
-        """Return a_j c_j(x; i) (P, r): the centred base kernel of feature j between points (P,) and all anchors."""
-        anchors = self.expansion.anchors[:, [j]]
+    def centred(self, j: int, points: Floats, some: slice = slice(None)) -> Floats:
+        """Return a_j c_j(x; i) (P, r): the centred base kernel of feature j between points (P,) and some anchors."""
+        anchors = self.expansion.anchors[some, [j]]
         values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
-        values -= self.means[:, j]
+        values -= self.means[some, j]
         return values
 
     def outside(self, S: Sequence[int]) -> Floats:
@@ -149,11 +176,31 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
     if background is None:
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to the rows of background: give both")
-        return Subject(model.expansion_, model.columns_, model.expansion_.background)
-    rows = encoded(model, background)
-    weight = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    rows, weight = rows[weight > 0], weight[weight > 0]
-    return Subject(model.expansion_, model.columns_, tuple(marginal_of(x, weight) for x in rows.T))
+        rows = training_rows_of(model)
+        return Subject(model.expansion_, model.columns_, model.expansion_.background, rows, _transform(model))
+    X = encoded(model, background)
+    weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    X, weight = X[weight > 0], weight[weight > 0]
+    marginals = tuple(marginal_of(x, weight) for x in X.T)
+    return Subject(model.expansion_, model.columns_, marginals, Rows.weighted(X, weight), _transform(model))
+
+
+def _transform(model: Any) -> str | None:
+    transform = fitted_of(model).transform
+    return None if transform is None else transform.name
+
+
+def training_rows_of(model: Any) -> Rows | None:
+    """Return the training rows and their weights, or None if the model does not keep both.
+
+    The anchors of a low-rank model are no sample of its rows. Iterated and divided fits do not keep weights.
+    """
+    expansion, uncertainty = model.expansion_, fitted_of(model).uncertainty
+    if expansion.marginals is None:
+        return Rows.weighted(expansion.anchors)
+    if isinstance(uncertainty, ExactUncertainty):
+        return Rows.weighted(expansion.anchors, uncertainty.noise.weight)
+    return None
 
 
 def interval_ends(model: Any, X: Any, levels: Sequence[float]) -> Floats:

@@ -65,11 +65,16 @@ def effect_variances(subject: Subject, coef: Floats, offset: float, roots: dict[
     by_order, higher[subject.active] = _higher_variances(subject, coef, roots)
     # summed over features an effect of order s counts s times: the gap of the two sums estimates the rounding error
     gap = abs(higher.sum() - np.arange(3, subject.order + 1) @ by_order) + np.maximum(-higher, 0.0).sum()
-    largest = abs(offset) + np.abs(coef).sum() * subject.kernel.diagonal(subject.expansion.anchors[:1])[0]
-    rounding = (8 * _EPS * largest) ** 2
+    rounding = rounding_variance(subject, coef, offset)
     mains, pairs, higher, by_order = (np.where(part > rounding, part, 0.0) for part in (mains, pairs, higher, by_order))
     orders = np.r_[mains.sum(), pairs.sum() / 2, by_order][: subject.order]
     return Variances(mains, pairs, higher, orders, float(gap) if gap > rounding else 0.0)
+
+
+def rounding_variance(subject: Subject, coef: Floats, offset: float) -> float:
+    """Return a bound on the variance that rounding errors give to a constant function."""
+    largest = abs(offset) + np.abs(coef).sum() * subject.kernel.diagonal(subject.expansion.anchors[:1])[0]
+    return float(8 * _EPS * largest) ** 2
 
 
 def _pair_variances(subject: Subject, coef: Floats, roots: list[Floats]) -> Floats:

@@ -20,6 +20,7 @@ from salsa._version import __version__
 from salsa.data.columns import Columns
 from salsa.data.noise import Noise
 from salsa.data.targets import WEIGHT_LIMITS
+from salsa.data.transforms import TRANSFORMS, TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.fitted import Fitted, assign
 from salsa.kernels.additive import AdditiveKernel
@@ -56,6 +57,8 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         "kernel": kernel,
     }
     kept = uncertainty_state(fitted.uncertainty)
+    if fitted.transform is not None:
+        header["transform"], kept["smear"] = fitted.transform.name, fitted.transform.residual
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
     write_archive(path, header, arrays | kept)
@@ -90,7 +93,21 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
         raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
     reason = entry({"reason": NO_UNCERTAINTY} | header, "reason", {str}) if averaged else None
     uncertainty = uncertainty_from(arrays, expansion, search.alpha, reason)
-    return Fitted(columns, np.array(names, dtype=object) if names else None, flat, expansion, search, uncertainty)
+    named = np.array(names, dtype=object) if names else None
+    return Fitted(columns, named, flat, expansion, search, uncertainty, _transform(header, arrays, expansion))
+
+
+def _transform(
+    header: dict[str, Any], arrays: Mapping[str, Floats], expansion: KernelExpansion
+) -> TargetTransform | None:
+    if "transform" not in header:
+        return None
+    name, residual = entry(header, "transform", {str}), arrays.get("smear", np.empty(0))
+    if name not in TRANSFORMS or residual.shape[1:] != expansion.offset.shape or not len(residual):
+        raise ValueError(f"its target transform {name!r} is unknown, or its residuals are not of its outputs")
+    if not np.isfinite(residual).all():
+        raise ValueError("its held-out residuals are not finite")
+    return TargetTransform(name, residual)
 
 
 def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:

@@ -67,6 +67,7 @@ class Solution(NamedTuple):
     degrees_of_freedom: float = 0.0  # at the alpha of the path
     notes: tuple[str, ...] = ()
     scale: tuple[str, ...] = ()  # the scale of the intervals of every output
+    residual: Floats | None = None  # (k, q) some held-out residuals
 
 
 class Solver(NamedTuple):

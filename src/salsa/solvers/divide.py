@@ -57,7 +57,9 @@ def solve_in_parts(task: RidgeTask) -> Solution:
         expansion = replace(expansion, marginals=marginals(task, expansion.anchors, weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
     notes = (f"the mean of {len(parts)} fits", *(() if task.rho == 0 else (NO_GROUPS,)))
-    return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[alphas.index(path.alpha)]), notes)
+    best = alphas.index(path.alpha)
+    residual = task.unit * (tested.Y - predictions[best])
+    return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[best]), notes, residual=residual)
 
 
 def solve_divided(

@@ -26,8 +26,8 @@ def solve_exact(task: RidgeTask) -> Solution:
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
     expansion = KernelExpansion(kernel, X, coef, offset, marginals).times(task.unit)
     uncertainty = ExactUncertainty(expansion, added, task.noise, judged)
-    scale = uncertainty.choose_scale(task.threads)
-    return Solution(expansion, uncertainty, notes=(note,) if note else (), scale=scale)
+    scale, residual = uncertainty.judge(task.threads)
+    return Solution(expansion, uncertainty, notes=(note,) if note else (), scale=scale, residual=residual)
 
 
 SOLVER = Solver(True, lambda n, D, rank, folds, threads: exact_bytes(n), solve_exact)

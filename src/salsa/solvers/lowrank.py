@@ -97,23 +97,28 @@ def on_anchors(
     """Return the solution as a function of the anchors, with the sizes of held-out residuals for its intervals."""
     expansion = replace(anchors.expansion(*solution), marginals=marginals(task, task.sample.X, task.sample.weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
-    uncertainty = uncertainty_of(task, anchors, cvplus)
+    uncertainty, residual = uncertainty_of(task, anchors, cvplus)
     notes = too_few_anchors(task, anchors, ridge.path.alpha) + too_many_groups(task, len(anchors.points))
     scale = uncertainty.cvplus.scale
-    return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes, scale)
+    return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes, scale, residual)
 
 
-def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> LowRankUncertainty:
-    """Learn the local scale from some held-out residuals, and count their sizes in a pass over more of the rows."""
+def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[LowRankUncertainty, Floats]:
+    """Learn the local scale from some held-out residuals, and count their sizes in a pass over more of the rows.
+
+    The residuals (k, q) are returned, too, in the units of the target.
+    """
     n, r, targets = len(task.rows), len(anchors.points), (task.unit, task.level)
+    found = _summed(partial(_held_out, anchors, cvplus, *targets), _then, task, r, max(1, n // LOCAL_ROWS))
+    tested = found.fold > 0 if cvplus.forward else np.ones(len(found.fold), dtype=bool)
+    residual = task.unit * np.sqrt(cvplus.amplitude) * found.residual[tested]
     if not cvplus.forward:
-        found = _summed(partial(_held_out, anchors, cvplus, *targets), _then, task, r, max(1, n // LOCAL_ROWS))
-        size = found.size / found.posterior[:, None]
+        size = np.abs(found.residual) / found.posterior[:, None]
         cvplus = replace(cvplus, local=learn_local_scale(task.kernel, found.X, size, found.fold))
     function = partial(_scores, anchors, cvplus, *targets)
     scored = cvplus.with_scores(_summed(function, Scores.__add__, task, r, max(1, n // SCORE_ROWS)), n)
     scored, grouped = replace(scored, offsets=scored.offsets + task.level), task.sample.group is not None
-    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped)
+    return LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped), residual
 
 
 def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
@@ -226,10 +231,10 @@ def _levels(F: Floats, Y: Floats, block: Block) -> Levels:
 
 
 class HeldOutRows(NamedTuple):
-    """Some held-out rows: features, sizes of residuals (m, q), posterior scales (m,) and folds (m,)."""
+    """Some held-out rows: features, residuals (m, q) over their amplitude, posterior scales (m,) and folds (m,)."""
 
     X: Floats
-    size: Floats
+    residual: Floats
     posterior: Floats
     fold: Places
 

@@ -48,10 +48,14 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     expansion = KernelExpansion(task.kernel, X, found.coef, found.offset + task.level, background).times(task.unit)
     assert task.table is not None
     judged = judged_by(task.table.at(np.arange(len(X))), None)
-    uncertainty: Uncertainty = ExactUncertainty(expansion, added, noise, judged)
+    exact = ExactUncertainty(expansion, added, noise, judged)
     if len(X) > JACKKNIFE_ROWS or judged.fold is None:
-        uncertainty = uncertainty_of(task, anchors, ridge.cvplus(anchors))
-    return Solution(expansion, uncertainty, ridge.path, ridge.degrees_of_freedom, (note,))
+        lowrank, residual = uncertainty_of(task, anchors, ridge.cvplus(anchors))
+        uncertainty: Uncertainty = lowrank
+        scale = lowrank.cvplus.scale
+    else:
+        uncertainty, (scale, residual) = exact, exact.judge(task.threads)
+    return Solution(expansion, uncertainty, ridge.path, ridge.degrees_of_freedom, (note,), scale, residual)
 
 
 class Iterated(NamedTuple):

@@ -139,18 +139,19 @@ class CVPlus:
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
     def held_out(self, F: Floats, prior: Floats, Y: Floats, fold: Places) -> tuple[Floats, Floats]:
-        """Return the sizes (m, q) of held-out residuals of rows in folds (m,), and the posterior scales (m,)."""
+        """Return held-out residuals (m, q) of rows in folds (m,), over their amplitude, and posterior scales (m,)."""
         known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
         posterior = np.sqrt(self._remainder(F, known, prior) + self.new_noise)
-        size = np.zeros_like(Y)
+        residual = np.zeros_like(Y)
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)
-            size[rows] = np.abs(Y[rows] - offset - F[rows] @ theta)
-        return size / np.sqrt(np.maximum(self.amplitude, 1e-300)), posterior
+            residual[rows] = Y[rows] - offset - F[rows] @ theta
+        return residual / np.sqrt(np.maximum(self.amplitude, 1e-300)), posterior
 
     def scores(self, X: Floats, F: Floats, prior: Floats, Y: Floats, fold: Places) -> Scores:
         """Count the sizes of held-out residuals of rows, by the folds (m,) that hold them out."""
-        size, posterior = self.held_out(F, prior, Y, fold)
+        residual, posterior = self.held_out(F, prior, Y, fold)
+        size = np.abs(residual)
         scales = [np.full((len(F), 1), np.sqrt(self.alpha)), posterior[:, None]]
         if self.local is not None:
             scales.append(posterior[:, None] * self.local.held_out(X, fold, n_threads=1))

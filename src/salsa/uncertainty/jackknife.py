@@ -370,11 +370,12 @@ class ExactUncertainty:
             learned = learn_jackknife(K, *scaled, self.penalty, self.noise, judged, self.expansion)
         self.__dict__["_learned"] = learned, unit
 
-    def choose_scale(self, threads: int | None) -> tuple[str, ...]:
-        """Return the scale of the intervals of every output; nothing is kept."""
-        chosen = replace(self)
-        chosen.prepare(None, threads)
-        return chosen._learned[0].scale
+    def judge(self, threads: int | None) -> tuple[tuple[str, ...], Floats]:
+        """Return the scale of the intervals of every output, and the held-out residuals (k, q); nothing is kept."""
+        judged = replace(self)
+        judged.prepare(None, threads)
+        jackknife, unit = judged._learned
+        return jackknife.scale, unit * jackknife.held.residual
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
         jackknife, unit = self._learned

@@ -81,7 +81,7 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
     if few:
         mark_values(ax, scale)
     draw_rug(ax, "x", *thinned(axis.rug, RUG_TICKS))
-    ax.set(xlabel=label(axis.name), ylabel="effect" if effect.sd is None else f"effect ± {BAND:.0f} sd")
+    ax.set(xlabel=label(axis.name), ylabel=effect.name if effect.sd is None else f"{effect.name} ± {BAND:.0f} sd")
     ax.spines[["top", "right"]].set_visible(False)
 
 

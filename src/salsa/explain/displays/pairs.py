@@ -121,7 +121,7 @@ def _sure(effect: Effect) -> NDArray[np.bool_]:
 
 
 def _effect_name(effect: Effect, unsure: str) -> str:
-    return "effect" if effect.sd is None else f"effect\n({unsure}: within {BAND:.0f} sd of zero)"
+    return effect.name if effect.sd is None else f"{effect.name}\n({unsure}: within {BAND:.0f} sd of zero)"
 
 
 def _draw_contours(

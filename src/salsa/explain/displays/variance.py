@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,45 +33,65 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class ImportanceDisplay:
-    """Display of the variance share of every feature: by itself, and in all interactions that include the feature."""
+    """Display of the variance share of every feature: by itself, and in all interactions that include the feature.
+
+    These shares refer to independent features. If rows are known, a mark shows the share over the rows as they are.
+    """
 
     features: tuple[str, ...]
     first_order: Floats  # (D,)
     total: Floats  # (D,)
     orders: Floats  # (d,): shares of all effects of order 1..d; empty if the function is constant
+    over_rows: Floats | None = None  # (D,): shares over the rows as they are; None if the rows are not known
 
     @classmethod
     def from_anova(cls, anova: Anova) -> ImportanceDisplay:
-        """Take the first-order and total Sobol indices, and the variance share of every order."""
-        sobol = anova.sobol()
+        """Take the Sobol indices, the variance share of every order, and the shares over the rows if rows are known."""
+        first, total, rows = (anova.sobol()[name].to_numpy() for name in ("first_order", "total", "share_over_rows"))
         orders = anova.orders()["variance_share"].to_numpy()
-        return cls(anova.features, sobol["first_order"].to_numpy(), sobol["total"].to_numpy(), orders)
+        return cls(anova.features, first, total, orders, None if anova.rows is None else rows)
 
     def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
         """Draw bars, largest first. An interaction counts for each of its features: bars can add up to more than 100 %.
 
-        The legend gives the share of all features by themselves, and of the interactions of every order.
+        The legend gives the share of all features by themselves, and of the interactions of every order. The marks of
+        the shares over rows add up to 100 %, and one left of zero offsets other features.
         """
         shown = strongest(self.total, most)
         names, ends, texts = self._rows(shown)
+        low, high = self._reach(shown)
         with axes_or_new(ax, 6.0, 1.5 + 0.25 * len(names)) as ax:
             self._draw_bars(ax, shown)
             write_beside(ax, texts, ends, size=name_ticks(ax, "y", names))
-            ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(0.0, 1.14 * (self.total.max() or 1.0)))
-            ax.set_xlabel("share of the variance")
+            ax.set(ylim=(len(names) - 0.4, -0.6), xlim=(low, high))
+            ax.set_xlabel(
+                "share of the variance" + (" (bars: features independent)" if self.over_rows is not None else "")
+            )
             percent_axis(ax, "x")
             ax.spines[["top", "right"]].set_visible(False)
         return ax
 
     def _rows(self, shown: NDArray[np.intp]) -> tuple[list[str], list[float], list[str]]:
-        """Return names, ends of bars and their texts, for the features shown and one row for all other features."""
-        ends = self.total[shown].tolist()
-        names, texts = [label(self.features[j]) for j in shown], [percent(share) for share in ends]
+        """Return names, ends of bars or marks, and texts, for the features shown and one row for all other features."""
+        totals = self.total[shown]
+        ends = (totals if self.over_rows is None else np.maximum(totals, self.over_rows[shown])).tolist()
+        names, texts = [label(self.features[j]) for j in shown], [percent(share) for share in totals]
+        if self.over_rows is not None:
+            marks = map(percent, self.over_rows[shown])
+            texts = [f"{text} (rows: {mark})" for text, mark in zip(texts, marks, strict=True)]
         others = np.delete(self.total, shown)
         if not len(others):
             return names, ends, texts
         text = f"each {percent(others.max())} or less" if others.any() else "no share"
         return [*names, others_name(len(others))], [*ends, 0.0], [*texts, text]
+
+    def _reach(self, shown: NDArray[np.intp]) -> tuple[float, float]:
+        """Return the ends of the axis of shares, with room for texts on the right."""
+        high = self.total.max() or 1.0
+        if self.over_rows is None:
+            return 0.0, 1.14 * high
+        low, high = self.over_rows[shown].min(initial=0.0), self.over_rows[shown].max(initial=high)
+        return low - 0.05 * (high - low) * (low < 0), high + 0.35 * (high - low)
 
     def _draw_bars(self, ax: Axes, shown: NDArray[np.intp]) -> None:
         y, main, rest = np.arange(len(shown)), self.first_order[shown], (self.total - self.first_order)[shown]
@@ -79,7 +99,13 @@ class ImportanceDisplay:
         ax.barh(y, main, height=0.7, color=DARK, label=by_itself)
         if interactions:
             ax.barh(y, rest, left=main, height=0.7, color=LIGHT, edgecolor=TEXT, lw=0.4, label=interactions[0])
-        ax.legend(frameon=False, loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0, fontsize="small")
+        handles: list[Any] = [*ax.containers]
+        if self.over_rows is not None and len(shown):
+            style: dict[str, Any] = {"ms": 5, "mfc": "white", "mec": TEXT, "mew": 1.2, "ls": ""}
+            handles += ax.plot(self.over_rows[shown], y, "D", **style, label="over the rows as they are")
+            ax.axvline(0.0, color=TEXT, lw=0.8)
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0}
+        ax.legend(handles=handles, frameon=False, fontsize="small", **place)
 
     def _legend(self) -> list[str]:
         """Return the names of the two parts of a bar, with the shares of the orders."""
@@ -97,7 +123,10 @@ class ImportanceDisplay:
 
 @dataclass(frozen=True, eq=False)
 class InteractionsDisplay:
-    """Display of the variance share of every pair of features, with the shares of single features on the diagonal."""
+    """Display of the variance share of every pair of features, with the shares of single features on the diagonal.
+
+    All shares refer to independent features.
+    """
 
     features: tuple[str, ...]
     shares: Floats  # (D, D), symmetric

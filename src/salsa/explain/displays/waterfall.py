@@ -41,6 +41,7 @@ class WaterfallDisplay:
     values: tuple[str | float, ...]  # values of the features: label, number or NaN
     contributions: Floats  # (D,)
     base_value: float
+    target: str = "prediction"  # what the values add up to
 
     @classmethod
     def from_shapley(cls, shapley: Shapley, row: int = 0, output: int = 0) -> WaterfallDisplay:
@@ -52,7 +53,7 @@ class WaterfallDisplay:
             raise ValueError(f"output={output}: there are {q} outputs, numbered from 0")
         values = tuple(shapley.subject.frame(shapley.rows[[row]]).iloc[0].tolist())
         base = float(shapley.subject.base_value[output])
-        return cls(shapley.features, values, shapley.all_values[row, :, output], base)
+        return cls(shapley.features, values, shapley.all_values[row, :, output], base, shapley.subject.target)
 
     @property
     def prediction(self) -> float:
@@ -79,7 +80,7 @@ class WaterfallDisplay:
             texts = [number(self.base_value), *map(signed, sizes), number(self.prediction)]
             ends = [self.base_value, *np.maximum(levels[:-1], levels[1:]), self.prediction]
             write_beside(ax, texts, ends, size=name_ticks(ax, "y", ["mean prediction", *names, "this prediction"]))
-            ax.set(ylim=(rows - 0.4, -0.6), xlabel="prediction")
+            ax.set(ylim=(rows - 0.4, -0.6), xlabel=self.target)
             ax.margins(x=0.1)
             ax.spines[["top", "right", "left"]].set_visible(False)
         return ax

@@ -12,6 +12,7 @@ from salsa.explain.anova import Anova
 from salsa.explain.displays.variance import InteractionsDisplay
 from salsa.explain.effects import Axis, Effect, term
 from salsa.explain.report.phrases import adding_up, count, listed, percent, quantised, remainder, short, some
+from salsa.explain.report.shares_over_rows import meaning, rows_lead
 from salsa.kernels.marginals import thinned
 
 DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # at most this many effects have a picture
@@ -29,16 +30,20 @@ ORDERS = ("single features", "pairs", "three and more together")
 
 def importance_section(anova: Anova, used: list[int], effects: list[dict[str, Any]]) -> dict[str, Any]:
     sobol = anova.sobol()
-    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
+    first, total, rows = (sobol[name].to_numpy() for name in ("first_order", "total", "share_over_rows"))
     orders = _order_groups(anova.orders()["variance_share"].to_numpy())
     if not used or not total.any():
         equal = f"All predictions are equal: {'none changes the prediction' if used else 'no feature is used'}."
-        return {"sentence": equal, "interactions": "none", "cautions": [], "orders": [], "features": []}
+        empty: dict[str, Any] = {"cautions": [], "orders": [], "features": []}
+        return {"sentence": equal, "interactions": "none", "meaning": "", "rowsLead": False, **empty}
     unsure = {effect["features"][0] for effect in effects if effect["unsure"]}
-    features = [{"name": anova.features[j], "first": first[j], "total": total[j], "unsure": j in unsure} for j in used]
+    shares = [{"first": first[j], "total": total[j], "rows": rows[j]} for j in used]
+    features = [{"name": anova.features[j], **s, "unsure": j in unsure} for j, s in zip(used, shares, strict=True)]
     return {
-        "sentence": _importance_sentence(features, orders),
+        "sentence": _importance_sentence(features, orders, lead := rows_lead(anova)),
         "interactions": _together_words(orders, anova.order),
+        "meaning": meaning(anova),
+        "rowsLead": lead,
         "cautions": [*_unsure_caution(features), *_correlation_caution(anova, used)],
         "orders": orders,
         "features": features,
@@ -64,11 +69,17 @@ def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
     return f"{size} of the variance, {how} in pairs" if how else f"{size} of the variance, mostly in larger groups"
 
 
-def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]]) -> str:
-    top = [f"{short(f['name'])} ({percent(f['total'])})" for f in features[:3] if f["total"] > 0]
-    subject = f"{listed(top)} {'matter' if len(top) > 1 else 'matters'} most."
+def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]], lead: bool) -> str:
+    key = "rows" if lead else "total"
+    top = [f"{short(f['name'])} ({percent(f[key])})" for f in features[:3] if f[key] != 0]
+    verb = "matter" if len(top) > 1 else "matters"
+    subject = f"{listed(top)} {verb} most{' over the rows as they are' if lead else ''}."
     parts = listed([f"{part['name']} ({part['words']})" for part in orders])
-    return f"{subject} The variance of the predictions comes from {parts}." if len(orders) > 1 else subject
+    if len(orders) == 1:
+        return subject
+    if lead:
+        return f"{subject} If features were independent, the variance of the predictions would come from {parts}."
+    return f"{subject} The variance of the predictions comes from {parts}."
 
 
 def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:
@@ -98,23 +109,35 @@ def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
 
 def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any]]:
     """Return the effects of all features and of the strongest pairs, strongest first; the strongest have a picture."""
-    sobol = anova.sobol()
-    first, total = (sobol[name].to_numpy() for name in ("first_order", "total"))
+    sobol, (rows, pair_rows) = anova.sobol(), anova.terms_over_rows
+    shares = [
+        {"share": f, "total": t, "rows": r} for f, t, r in zip(sobol["first_order"], sobol["total"], rows, strict=True)
+    ]
     drawn = {j: anova.effect(j, band=band) for j in used[:DRAWN_FEATURES]}
-    mains = [_entry(anova, (j,), first[j], total[j], drawn.get(j), used) for j in range(len(first))]
+    mains = [_entry(anova, (j,), shares[j], drawn.get(j), used) for j in range(len(shares))]
     strongest = [pair for pair in _strongest_pairs(anova) if {*pair[:2]} <= drawn.keys()]
-    pairs = [_entry(anova, (j, k), share, None, anova.effect(j, k, band=False), used) for j, k, share in strongest]
-    return sorted([*mains, *pairs], key=lambda entry: -float(entry["share"]))
+    pairs = [
+        _entry(
+            anova,
+            (j, k),
+            {"share": share, "total": None, "rows": pair_rows[j, k]},
+            anova.effect(j, k, band=False),
+            used,
+        )
+        for j, k, share in strongest
+    ]
+    key = "rows" if rows_lead(anova) else "share"
+    return sorted([*mains, *pairs], key=lambda entry: -abs(float(entry[key])))
 
 
 def _entry(
-    anova: Anova, S: tuple[int, ...], share: float, total: float | None, effect: Effect | None, used: list[int]
+    anova: Anova, S: tuple[int, ...], shares: dict[str, Any], effect: Effect | None, used: list[int]
 ) -> dict[str, Any]:
     reason = "One of the weakest features: not drawn." if S[0] in used else "The model does not use this feature."
     if len(anova.subject.background[S[0]].points) == 1:
         reason = "This feature is constant in the training table, so the model has learned nothing about it."
-    known = {"term": _term(anova, S), "features": S, "share": share, "total": total, "reason": reason}
-    unsure = effect is not None and effect.sd is not None and share >= WORTH_DOUBTING and _is_unsure(effect)
+    known = {"term": _term(anova, S), "features": S, **shares, "reason": reason}
+    unsure = effect is not None and effect.sd is not None and shares["share"] >= WORTH_DOUBTING and _is_unsure(effect)
     return {**known, "unsure": unsure, **({} if effect is None else _picture(effect))}
 
 
@@ -151,7 +174,9 @@ def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:
     return [(int(first[i]), int(second[i]), float(shares[i])) for i in order if shares[i] >= PAIR_SHARE]
 
 
-def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]], no_bands: str | None = None) -> str:
+def effects_note(
+    effects: list[dict[str, Any]], orders: list[dict[str, Any]], no_bands: str | None = None, target: str = "prediction"
+) -> str:
     pairs = sum(len(effect["features"]) == 2 for effect in effects)
     found = "the one pair" if pairs == 1 else f"the {count(pairs, 'pair')}"
     words = f"The table lists all features and {found} of largest share." if pairs else "The table lists all features."
@@ -159,7 +184,7 @@ def effects_note(effects: list[dict[str, Any]], orders: list[dict[str, Any]], no
     if len(orders) > 1:
         share += " of this effect alone; total: share of all effects with the feature, interactions included"
     bands = "" if no_bands is None else f" Effects have no bands: {no_bands}."
-    return f"{words} Choose a row to see its effect on the prediction. Share: {share}.{bands}"
+    return f"{words} Choose a row to see its effect on the {target}. Share: {share}.{bands}"
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:

@@ -10,14 +10,14 @@ from scipy.stats import norm
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils import _safe_indexing
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error, target_variance
 from salsa.data.columns import Columns
+from salsa.data.splits import members
 from salsa.explain.subject import interval_ends
 
 NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -86,12 +86,13 @@ def linear_model(columns: Columns) -> Pipeline:
     return Pipeline([("table", table), ("ridge", RidgeCV(np.logspace(-3, 5, 17)))])
 
 
-def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows) -> HeldOutRows | None:
-    """Return the rows with predictions of a linear model by five-fold cross-validation; None for too few rows."""
+def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows, fold: Places) -> HeldOutRows | None:
+    """Return the rows with predictions of a linear model without their folds (n,); None for too few rows."""
     if len(X) < FEWEST_ROWS or not rows.varies:
         return None
     predicted = np.empty(len(X))
-    for train, test in KFold(FOLDS, shuffle=True, random_state=0).split(X):
+    for test in members(fold):
+        train = np.setdiff1d(np.arange(len(X)), test)
         predicted[test] = _linear_predictions(columns, X[train], rows.observed[train], rows.weight[train], X[test])
     return rows._replace(predicted=predicted, sd=None)
 

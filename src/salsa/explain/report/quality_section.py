@@ -11,12 +11,13 @@ from salsa._utils.arrays import Floats, Places
 from salsa.data.rows import row_keys
 from salsa.data.training_range import encoded
 from salsa.explain.report import held_out_rows
-from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
+from salsa.explain.report.held_out_rows import FOLDS, R2, Coverage, HeldOutRows
 from salsa.explain.report.phrases import count, listed, percent, quantised
 from salsa.explain.subject import Subject
 from salsa.fitted import fitted_of
 from salsa.selection.results import Contender
 from salsa.uncertainty import Unavailable
+from salsa.uncertainty.jackknife import ExactUncertainty
 
 SCATTER_POINTS = 2000
 UNNAMED = "the target"
@@ -103,9 +104,14 @@ def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evid
     known = _known(subject, evidence, given.X, given.y)
     new, places = None, np.flatnonzero(~known)
     if len(places):
-        predicted = subject.expansion.predict(given.X[places])[:, output]
+        predicted = _in_units(model, subject.expansion.predict(given.X[places]))[:, output]
         new = HeldOutRows(given.y[places], predicted, np.ones(len(places)))
     return evidence._replace(new=new, places=places, known=int(known.sum()))
+
+
+def _in_units(model: Any, f: Floats) -> Floats:
+    transform = fitted_of(model).transform
+    return f if transform is None else transform.mean(f)
 
 
 def _training_evidence(model: Any, subject: Subject, output: int) -> Evidence:
@@ -132,6 +138,8 @@ def _known(subject: Subject, evidence: Evidence, X: Floats, y: Floats) -> NDArra
     """
     anchors = subject.expansion.anchors
     targets = np.full(len(anchors), np.nan) if evidence.training is None else evidence.training.observed
+    if len(targets) != len(anchors):  # later rows judge: the first ones have no held-out prediction
+        targets = np.full(len(anchors), np.nan)
     close = 1e-6 * np.ptp(targets)
     seen: dict[bytes, list[float]] = {}
     for row, target in zip(row_keys(anchors), targets, strict=True):
@@ -150,25 +158,34 @@ def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -
     """Return R2 of the model and of a linear model; scores on new rows come first."""
     columns, X, training = subject.columns, subject.expansion.anchors, evidence.training
     rows = _search_scores(model, training)
-    if training is not None:
-        linear = held_out_rows.linear_cross_validated(columns, X, training)
+    fold = _folds(model)
+    if training is not None and fold is not None:
+        linear = held_out_rows.linear_cross_validated(columns, X, training, fold)
         rows.append(_entry("linear model, cross-validation", held_out_rows.score(linear)))
     if (new := evidence.new) is not None and given.X is not None:
         rows.insert(0, _entry("salsa, new rows", held_out_rows.score(new), strong=True))
         where, new_X = "cross-validation on new rows", given.X[evidence.places]
-        if training is not None:
+        if training is not None and len(training.observed) == len(X):
             where, linear = "new rows", held_out_rows.linear_on_new(columns, X, training, new_X, new)
         else:
-            linear = held_out_rows.linear_cross_validated(columns, new_X, new)
+            linear = held_out_rows.linear_cross_validated(columns, new_X, new, np.arange(len(new_X)) % FOLDS)
         rows.append(_entry(f"linear model, {where}", held_out_rows.score(linear)))
     found = [row for row in rows if row is not None]
     return [*found, {"name": "always the mean", "r2": 0.0, "error": None, "strong": False}] if found else []
+
+
+def _folds(model: Any) -> Places | None:
+    """Return the folds of the fit that judge an exact model's training rows (n,); None if later rows judge."""
+    kept = fitted_of(model).uncertainty
+    return kept.judged.fold if isinstance(kept, ExactUncertainty) else None
 
 
 def _search_scores(model: Any, training: HeldOutRows | None) -> list[dict[str, Any] | None]:
     """Return R2 of the model from the race and cross-validation, or by leave-one-out if nothing was searched."""
     if training is not None and not training.varies:
         return []
+    if fitted_of(model).transform is not None:  # errors of the search are on another scale than the target's
+        return [_entry("salsa, leave-one-out", held_out_rows.score(training), strong=True)]
     table, race = model.search_.table, model.search_.race
     learned = race[race["won"]] if len(race) and not _equal_won(model) else race[:0]
     rows = [

@@ -30,7 +30,8 @@ def what_if_section(subject: Subject, used: list[int], given: Given, output: int
     if n * len(active) > MODEL_NUMBERS:
         size = f"{n:,} rows times {len(active)} features exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
         return {"sentence": f"This panel is left out: {size}.", "model": None}
-    return {"sentence": SENTENCE, "model": _stored_model(subject, active, given, output)}
+    scale = "" if subject.transform is None else f" Numbers are on the scale of the model: {subject.target}."
+    return {"sentence": SENTENCE + scale, "model": _stored_model(subject, active, given, output)}
 
 
 def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:

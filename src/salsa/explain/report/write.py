@@ -25,6 +25,7 @@ from salsa.explain.report.quality_section import (
     given_rows,
     quality_section,
 )
+from salsa.explain.report.shares_over_rows import rows_lead, with_rows
 from salsa.explain.report.whatif_section import what_if_section
 
 CITATION = (
@@ -36,8 +37,10 @@ METHOD = (
     " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on"
     " held-out rows.",
     "Effects and their shares of the variance are the functional ANOVA of the fitted function. Every feature is"
-    " distributed as in the training table, independently of the other features. Contributions are Shapley values over"
-    " this distribution. All are closed forms: nothing was sampled. They describe the model, not causes.",
+    " distributed as in the training table, independently of the other features. Shares over rows are covariances of"
+    " effects and predictions over the rows as they are, divided by the variance of the predictions. Contributions are"
+    " Shapley values over the distribution of independent features. All are closed forms. They describe the model, not"
+    " causes.",
     "Leave-one-out predictions use the kernel and the penalty that were chosen on all rows. Bands are posterior"
     " standard deviations of the Gaussian process whose mean is the model. This page loads nothing and sends nothing.",
     "This page holds rows of the training table, from which it draws and predicts: share it as you would share the"
@@ -53,7 +56,8 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
     model : fitted SalsaRegressor.
     path : path of the HTML file. The file is written completely or not at all.
     X : table like the training table, default=None
-        Rows to look at: the first five rows are examples in the what-if panel.
+        Rows to look at: the first five rows are examples in the what-if panel. If the model does not keep its training
+        rows and X has 100 rows or more, shares of the variance over rows refer to X.
     y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
         Targets of the rows of X. With y, the report shows how good predictions and intervals are on these rows.
     output : int, default=0
@@ -61,7 +65,7 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
     """
     anova = decompose(model, output=output)
     path, given = checked_path(path), given_rows(model, X, y, output)
-    write_whole(path, render(report_payload(anova, given)))
+    write_whole(path, render(report_payload(with_rows(anova, given.X), given)))
     return path
 
 
@@ -79,7 +83,7 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
             "quality": quality_section(model, evidence, scores),
             "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands),
+            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands, subject.target),
             "interactions": interaction_section(anova, used),
             "whatIf": what_if_section(subject, used, given, output),
             "calibration": calibration_section(model, given, evidence, output),
@@ -91,9 +95,12 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
 
 
 def _used(anova: Anova) -> list[int]:
-    """Return the features of positive relevance that are not constant in the training table, strongest first."""
+    """Return the features of positive relevance that are not constant in the training table, strongest first.
+
+    The strength is the share over rows if these shares come first, else the total variance share.
+    """
     subject = anova.subject
     active = np.array([j for j in subject.active if len(subject.background[j].points) > 1], dtype=np.intp)
-    strength = anova.sobol()["total"].to_numpy()[active]
-    order: list[int] = active[np.argsort(-strength, kind="stable")].tolist()
+    strength = anova.sobol()["share_over_rows" if rows_lead(anova) else "total"].to_numpy()[active]
+    order: list[int] = active[np.argsort(-np.abs(strength), kind="stable")].tolist()
     return order

@@ -52,28 +52,44 @@ function spark(share) {
   return svg("svg", { class: "spark", width: 60, height: 10, "aria-hidden": "true" }, bar(0, 0, 60 * share, 10, "first"));
 }
 
-// Draws per feature the share of its own effect and, lighter, of its interactions; an unsure effect is pale.
+// Draws per feature the share of its own effect and, lighter, of its interactions; an unsure effect is pale. A diamond
+// marks the share over rows, which can be negative; it is null if the rows are not known.
 function importanceBars(width, features, interacting) {
   const step = 28;
-  const left = Math.min(0.4 * width, 16 + widest(features.map(({ name }) => name)));
-  const box = { left, right: width - 52, top: 4, bottom: 8 + features.length * step };
-  const most = Math.max(...features.map(({ total }) => total), 1e-9);
-  const at = scale([0, most], [box.left, box.right]);
+  const left = Math.min((features.some(({ rows }) => rows !== null) ? 0.3 : 0.4) * width,
+    16 + widest(features.map(({ name }) => name)));
+  const room = Math.max(40, ...features.map((feature) => textWidth(barWords(feature)))) + 12;
+  const box = { left, right: width - room, top: 4, bottom: 8 + features.length * step };
+  const marks = features.map(({ rows }) => rows ?? 0);
+  const [low, high] = [Math.min(0, ...marks), Math.max(...features.map(({ total }) => total), ...marks, 1e-9)];
+  const at = scale([low, high], [box.left + (low < 0 ? 8 : 0), box.right]);
   return canvas(width, box.bottom + 4, "Share of the variance of every feature",
-    features.flatMap(({ name, first, total, unsure }, i) => {
+    low < 0 ? line(at(0), box.top, at(0), box.bottom, "zero") : null,
+    features.flatMap((feature, i) => {
+      const { name, first, total, rows, unsure } = feature;
       const y = box.top + i * step;
-      const words = `${name}: ${shareWords(first, total, interacting)}`;
+      const words = `${name}: ${shareWords(feature, interacting)}`;
       return [
         label(box.left - 10, y + 18, name, box.left - 14, { "text-anchor": "end" }),
-        bar(box.left, y + 5, at(total) - box.left, 18, "second", words),
-        bar(box.left, y + 5, at(Math.min(first, total)) - box.left, 18, unsure ? "unsure" : "first", words),
-        text(at(total) + 7, y + 18, percent(total), { class: "soft" }),
+        bar(at(0), y + 5, at(total) - at(0), 18, "second", words),
+        bar(at(0), y + 5, at(Math.min(first, total)) - at(0), 18, unsure ? "unsure" : "first", words),
+        rows === null ? null : diamond(at(rows), y + 14, words),
+        text(at(Math.max(total, rows ?? 0)) + 9, y + 18, barWords(feature), { class: "soft" }),
       ];
     }));
 }
 
-function shareWords(first, total, interacting) {
-  return interacting ? `${percent(first)} on its own, ${percent(total)} with interactions` : percent(total);
+function barWords({ total, rows }) {
+  return rows === null ? percent(total) : `${percent(total)}, rows ${percent(rows)}`;
+}
+
+function diamond(x, y, title) {
+  return svg("path", { d: `M${x} ${y - 6}l6 6l-6 6l-6 -6z`, class: "dot rows" }, svg("title", {}, title));
+}
+
+function shareWords({ first, total, rows }, interacting) {
+  const words = interacting ? `${percent(first)} on its own, ${percent(total)} with interactions` : percent(total);
+  return rows === null ? words : `${words}; ${percent(rows)} over rows`;
 }
 
 function scatterChart(width, { title, observed, predicted: values }) {

@@ -6,7 +6,8 @@ function section(id, title, content) {
 
 function build(data) {
   const panel = effectPanel(data.effects);
-  const table = effectTable(data.effects, panel.open, data.importance.orders.length > 1);
+  const { orders, rowsLead } = data.importance;
+  const table = effectTable(data.effects, panel.open, orders.length > 1, rowsLead);
   const open = (effect) => {
     document.getElementById("matters").scrollIntoView();
     table.select(effect, false);

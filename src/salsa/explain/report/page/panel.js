@@ -24,12 +24,13 @@ function panelContent(effect, effects) {
   return [title, words, second ? jointSwitch(effect, effects, draw) : "", picture, readout];
 }
 
-function effectSentence({ axes, share, sd, total, unsure }) {
-  if (axes.length === 2) return `Joint effect beyond both main effects: ${percent(share)} of the variance.`;
+function effectSentence({ axes, share, sd, total, rows, unsure }) {
+  const over = rows === null ? "" : ` Over rows: ${percent(rows)}.`;
+  if (axes.length === 2) return `Joint effect beyond both main effects: ${percent(share)} of the variance.${over}`;
   const band = sd ? ` ${axes[0].labels || isFew(axes[0]) ? "Bars" : "Band"}: ± 2 standard deviations.` : "";
   const doubt = unsure ? " Zero is inside for most rows: the effect may be zero." : "";
-  if (percent(share) === percent(total)) return `${percent(share)} of the variance.${band}${doubt}`;
-  return `On its own ${percent(share)} of the variance, ${percent(total)} with interactions.${band}${doubt}`;
+  if (percent(share) === percent(total)) return `${percent(share)} of the variance.${over}${band}${doubt}`;
+  return `On its own ${percent(share)} of the variance, ${percent(total)} with interactions.${over}${band}${doubt}`;
 }
 
 function jointSwitch(effect, effects, draw) {

@@ -31,22 +31,27 @@ function scoresInWords(scores) {
   return scores.map(({ name, r2, error }) => `${name}: R² ${number(r2, 3)}${spread(error)}`).join("; ");
 }
 
-function importanceSection({ sentence, cautions, orders, features }, effectsNote, table, panel) {
+function importanceSection({ sentence, meaning, rowsLead, cautions, orders, features }, effectsNote, table, panel) {
   if (!orders.length) return [paragraph(sentence, { class: "lead" })];
   const shown = features.slice(0, MOST_BARS);
   const many = `The ${MOST_BARS} strongest of ${features.length} features; the table has all.`;
   const more = features.length > shown.length ? many : null;
   const interacting = orders.length > 1;
   const unsure = shown.some((feature) => feature.unsure);
+  const known = shown.some(({ rows }) => rows !== null);
+  const origin = rowsLead ? "would come from if features were independent" : "comes from";
   return [
     paragraph(sentence, { class: "lead" }),
+    paragraph(meaning, { class: "note" }),
     bullets(cautions),
-    interacting && figure("Where the variance of the predictions comes from", (width) => shareBar(width, orders)),
+    interacting && figure(`Where the variance of the predictions ${origin}`, (width) => shareBar(width, orders)),
     interacting && legend(...orders.map(({ name, words, style }) => [style, `${name} ${words}`])),
-    figure("Share of the variance of every feature", (width) => importanceBars(width, shown, interacting), more),
-    (interacting || unsure) && legend(["first", "on its own"],
+    figure(`Share of the variance of every feature${known ? " (bars: features independent)" : ""}`, (width) => (
+      importanceBars(width, shown, interacting)), more),
+    (interacting || unsure || known) && legend(["first", "on its own"],
       ...(unsure ? [["unsure", "on its own, may be zero"]] : []),
-      ...(interacting ? [["second", "through interactions"]] : [])),
+      ...(interacting ? [["second", "through interactions"]] : []),
+      ...(known ? [["rows", "over rows"]] : [])),
     el("h3", {}, "Every effect"),
     paragraph(effectsNote, { class: "note" }),
     el("div", { class: "browser" }, table.node, panel.node),

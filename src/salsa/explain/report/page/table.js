@@ -4,22 +4,31 @@ const COLUMNS = [
   { key: "term", title: "Effect", start: "ascending" },
   { key: "share", title: "Share", start: "descending" },
   { key: "total", title: "Total", start: "descending" },
+  { key: "rows", title: "Over rows", start: "descending" },
 ];
 
-function effectTable(effects, open, interacting) {
-  const columns = COLUMNS.filter(({ key }) => interacting || key !== "total");
+// Shares over rows are the first column of numbers if rowsLead, the last one otherwise, and left out if not known.
+function effectColumns(effects, interacting, rowsLead) {
+  const [term, share, total, rows] = COLUMNS;
+  const known = effects.some((effect) => effect.rows !== null);
+  return [term, known && rowsLead && rows, share, interacting && total, known && !rowsLead && rows].filter(Boolean);
+}
+
+function effectTable(effects, open, interacting, rowsLead) {
+  const columns = effectColumns(effects, interacting, rowsLead);
+  const leading = columns[1].key;
   const body = el("tbody");
   const hint = "Search a feature";
   const search = el("input", { type: "search", placeholder: hint, "aria-label": hint, input: () => update() });
   const empty = paragraph("No effect has this name.", { class: "note", hidden: true });
-  let order = { key: "share", direction: "descending" };
+  let order = { key: leading, direction: "descending" };
   let chosen = null;
   const headings = columns.map((column) => heading(column, () => {
     const turned = order.direction === "ascending" ? "descending" : "ascending";
     order = { key: column.key, direction: order.key === column.key ? turned : column.start };
     update();
   }));
-  const most = Math.max(...effects.map(({ share }) => share ?? 0), 1e-9);
+  const most = Math.max(...effects.map((effect) => Math.abs(effect[leading] ?? 0)), 1e-9);
   const rows = new Map(effects.map((effect) => [effect, effectRow(effect, columns, most, () => select(effect))]));
 
   function update() {
@@ -37,14 +46,15 @@ function effectTable(effects, open, interacting) {
   }
 
   update();
-  const table = el("table", { class: "effects" }, el("thead", {}, el("tr", {}, headings)), body);
+  const table = el("table", { class: columns.length > 3 ? "effects four" : "effects" }, el("thead", {}, el("tr", {}, headings)), body);
   const holder = el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Effects" }, table);
   return { node: el("div", { class: "searched" }, search, holder, empty), select };
 }
 
 function sorted(effects, { key, direction }) {
   const sign = direction === "ascending" ? 1 : -1;
-  const compare = key === "term" ? (a, b) => a.term.localeCompare(b.term) : (a, b) => (a[key] ?? -1) - (b[key] ?? -1);
+  const size = (effect) => Math.abs(effect[key] ?? 0);
+  const compare = key === "term" ? (a, b) => a.term.localeCompare(b.term) : (a, b) => size(a) - size(b);
   return effects.toSorted((a, b) => sign * compare(a, b));
 }
 
@@ -54,12 +64,14 @@ function heading({ title, key }, click) {
   return el("th", { scope: "col", class: key === "term" ? null : "number" }, button);
 }
 
-function effectRow({ term, share, total, unsure }, columns, most, click) {
+function effectRow(effect, columns, most, click) {
+  const { term, unsure } = effect;
   const button = el("button", { type: "button", class: "open", title: term, "aria-pressed": "false" }, term);
   const tag = unsure && el("span", { class: "tag", title: "within two standard deviations of zero" }, "unsure");
-  return el("tr", { click }, el("th", { scope: "row" }, el("div", { class: "named" }, button, tag)),
-    el("td", { class: "number" }, spark((share ?? 0) / most), el("span", {}, percent(share))),
-    columns.length > 2 && el("td", { class: "number" }, total === null ? "" : percent(total)));
+  const cells = columns.slice(1).map(({ key }, i) => el("td", { class: "number" },
+    i === 0 && spark(Math.max(0, effect[key] ?? 0) / most),
+    el("span", {}, key === "total" && effect.total === null ? "" : percent(effect[key]))));
+  return el("tr", { click }, el("th", { scope: "row" }, el("div", { class: "named" }, button, tag)), cells);
 }
 
 function markRow(row, on) {

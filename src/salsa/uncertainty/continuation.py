@@ -1,0 +1,69 @@
+"""Intervals beyond the range of the training rows, where nothing judged the model.
+
+A kernel returns to its mean there; the truth may go on straight, or bend on. So the interval of a row x outside the
+range also holds the interval at the nearest point c of the range, moved along with the straight line and with the
+parabola through the function at c and at points further inside, and widened by the error of the slope.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from salsa._utils.arrays import Floats
+from salsa.expansion import KernelExpansion
+
+STRAIGHT, BENT = 0.1, 0.25  # steps inwards, as shares of the range, that slopes and curvatures are taken over
+
+
+class Outside(NamedTuple):
+    """Rows outside the range: which they are (m,), the nearest points c (k, D), and how far f may move from there."""
+
+    rows: NDArray[np.bool_]
+    nearest: Floats
+    moves: Floats  # (2, k, q): along the straight line and along the parabola
+    distance: Floats  # (k, 1) from c, as a share of the range
+
+
+def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None = None) -> Outside | None:
+    """Return the rows outside the range of a feature that the model uses; None if there are none."""
+    low, high = expansion.ends
+    width = high - low
+    used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
+    nearest = np.where(used & ~np.isnan(X), np.clip(X, low, high), X)
+    away = np.where(used & ~np.isnan(X), X - nearest, 0.0)
+    rows: NDArray[np.bool_] = np.asarray(away.any(axis=1))
+    if not rows.any():
+        return None
+    nearest, away = nearest[rows], away[rows]
+    distance = np.max(np.abs(away) / np.where(used, width, 1.0), axis=1)[:, None]  # in shares of the range
+    direction = away / distance
+
+    def at(share: float) -> Floats:
+        return expansion.predict(nearest - share * direction, n_threads=n_threads)
+
+    edge = at(0.0)
+    straight = (edge - at(STRAIGHT)) * distance / STRAIGHT
+    first, second = edge - at(BENT), edge - at(2 * BENT)
+    slope, curvature = (4 * first - second) / (2 * BENT), (second - 2 * first) / BENT**2  # from three points
+    bent = slope * distance - 0.5 * curvature * distance**2
+    return Outside(rows, nearest, np.array([straight, bent]), distance)
+
+
+def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, coverage: float) -> Floats:
+    """Return intervals (m, q, 2) that hold those at the nearest points (k, q, 2) wherever these may have moved.
+
+    sd (k, q) is the standard deviation of f at the nearest points. The difference of two such values, over STRAIGHT of
+    the range, has an error of at most about sqrt(2) sd: it is carried on to the distance of the row.
+    """
+    slope_error = float(norm.ppf(0.5 + 0.5 * coverage)) * np.sqrt(2.0) * sd * outside.distance / STRAIGHT
+    centre, half = at_nearest.mean(axis=-1), 0.5 * np.ptp(at_nearest, axis=-1)
+    half = np.hypot(half, slope_error)
+    moved = np.stack([centre - half, centre + half], axis=-1) + outside.moves[..., None]  # (2, k, q, 2)
+    ends = ends.copy()
+    ends[outside.rows, :, 0] = np.minimum(ends[outside.rows, :, 0], moved[..., 0].min(axis=0))
+    ends[outside.rows, :, 1] = np.maximum(ends[outside.rows, :, 1], moved[..., 1].max(axis=0))
+    return ends
