@@ -202,7 +202,10 @@ class TestTransformedTarget:
 
     @pytest.mark.parametrize(
         ("name", "words"),
-        [("log", "target_transform='log': row 2 has the target 0"), ("cube", "must be one of log, log1p, sqrt")],
+        [
+            ("log", "target_transform='log' needs targets above 0; row 2 has 0"),
+            ("cube", "must be one of log, log1p, sqrt"),
+        ],
     )
     def test_invalid_transforms_are_refused_before_any_method_runs(self, name, words):
         X, y = additive_truth(20, 3)

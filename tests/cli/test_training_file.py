@@ -142,6 +142,13 @@ class TestModelsInChunks:
         assert told[1]["groups"]["count"] == len(set(names[labels]))
         assert told[1]["groups"]["rho"] == salsa.load("m.salsa").search_.rho
 
+    def test_logarithms_give_identical_models(self, both_ways):
+        table = make_table(600)
+        table.assign(y=np.exp(table["y"])).to_csv("t.csv", index=False)
+        told, models = both_ways("t.csv", "--log", values=300)
+        check_same(told, models)
+        assert told[1]["target_transform"] == "log"
+
     def test_chunks_without_values_give_identical_models(self, both_ways):
         table = make_table(600).assign(c=np.nan, word=None).astype({"word": object})
         table.loc[590:, "c"], table.loc[300:310, "word"] = 0.5, "x"
@@ -173,6 +180,7 @@ WRONG = {
     "missing_group": ("a,w,y\n" + "1,1,2\n" * 70 + "2,,1\n" * 9 + "1,2,3\n", ["--group", "w"]),
     "one_group": ("a,w,y\n" + "1,1,2\n2,1,3\n" * 40, ["--group", "w"]),
     "no_such_group": ("a,y\n" + "1,2\n" * 80, ["--group", "w"]),
+    "no_logarithm": ("a,y\n" + "1,2\n" * 70 + "2,-1\n" * 9, ["--log"]),
     "infinite_feature": ("a,y\n" + "1,2\n" * 70 + "inf,2\n" * 9, []),
     "nothing_left": ("a,b,y\n" + ",NA,2\n" * 80, []),
     "nothing_at_all": ("y\n" + "2\n" * 80, []),

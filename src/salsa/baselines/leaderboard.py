@@ -21,7 +21,7 @@ from salsa.baselines.cross_validation import Inside, Measured, Method, Task, run
 from salsa.baselines.encoding import needs_encoding
 from salsa.baselines.forward_folds import Split, forward_inside
 from salsa.baselines.registry import find_rival
-from salsa.baselines.transformed_target import transformed
+from salsa.baselines.transformed_target import checked_transform
 from salsa.baselines.tuning import N_FOLDS, SEED
 from salsa.data.splits import is_number, parse_cv, shuffled_folds
 from salsa.data.targets import check_groups, checked_groups
@@ -136,7 +136,7 @@ def compare(
     code = _group_codes(groups, len(y))
     splits = _splits(parse_cv(cv), X, y, code, random_state)
     if target_transform is not None:
-        transformed(y, target_transform)  # refuses targets outside its domain
+        checked_transform(y, target_transform)  # refuses targets outside its domain
     _check_resources(time_limit, n_jobs)
     show, begin = bool(verbose) or sys.stderr.isatty(), time.perf_counter()
     rows: dict[str, dict[str, Any]] = {}

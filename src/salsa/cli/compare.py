@@ -85,7 +85,7 @@ def compare(
     chosen = None if methods is None else _chosen(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time))
+    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log))
     folds: Any = cv if table.times is None else table.times.folds(cv)
     options: dict[str, Any] = {"groups": table.labels, "target_transform": "log" if log else None}
     for note in (*table.notes, *_lacking(chosen or ())):

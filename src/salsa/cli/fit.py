@@ -80,7 +80,7 @@ def fit(
         random_state=seed,
         **scale,
     )
-    roles = Roles(target, weights, drop or (), category or (), group, time)
+    roles = Roles(target, weights, drop or (), category or (), group, time, log)
     summary = fit_file(model, data, roles, out, report)
     show(summary, print_fit, as_json)
 

@@ -30,6 +30,7 @@ class Roles(NamedTuple):
     category: Sequence[str] = ()
     group: str | None = None
     time: str | None = None
+    log: bool = False  # the logarithm of the target is learned
 
     @property
     def special(self) -> list[str]:
@@ -103,8 +104,13 @@ class LargeTable(NamedTuple):
     features: list[str]
     missing: float
     notes: list[str]
-    groups: int | None = None
+    labels: dict[Any, int]  # groups by number, in the order of their first rows
     times: Times | None = None
+
+    @property
+    def groups(self) -> int | None:
+        """Number of groups; None without a column of groups."""
+        return None if self.roles.group is None else len(self.labels)
 
     def fit(self, model: "SalsaRegressor", say: Say) -> None:
         task = f"Fitting {self.rows} rows, {len(self.features)} features"
@@ -133,7 +139,9 @@ class LargeTable(NamedTuple):
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
             X = plain_features(chunk, self.features, self.roles.category, self.data)
             weights = None if self.roles.weights is None else numeric(chunk[self.roles.weights], self.data)
-            groups = None if self.roles.group is None else group_labels(chunk[self.roles.group], self.data)
+            groups = None
+            if self.roles.group is not None:
+                groups = group_labels(chunk[self.roles.group], self.data).map(self.labels)
             yield X, target_of(chunk, self.roles.target, self.data), weights, groups
 
 
@@ -160,7 +168,7 @@ def is_large(data: str, limit: int) -> bool:
 
 def whole_table(data: str, roles: Roles) -> WholeTable:
     """Read and check a table; raise ValueError if it cannot be used."""
-    from salsa.cli.tables.checking import features, numeric, target_of
+    from salsa.cli.tables.checking import check_positive, features, numeric, target_of
     from salsa.cli.tables.labels import check_group_count, group_labels
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
 
@@ -169,6 +177,8 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
     names = _feature_names(table, roles, data)
     names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
+    if roles.log:
+        check_positive(y, data)
     weight = None if roles.weights is None else numeric(table[roles.weights], data)
     labels = None if roles.group is None else group_labels(table[roles.group], data)
     if labels is not None:
@@ -210,13 +220,13 @@ def large_table(data: str, roles: Roles) -> LargeTable:
             types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
             coded = [name for name in codes if name in (*roles.category, roles.group)]
             types = types._replace(text=[*types.text, *coded])
-        census = Census(data, names, roles.category, roles.target, roles.weights, roles.group)
+        census = Census(data, names, roles.category, roles.target, roles.weights, roles.group, log=roles.log)
         for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
             census.add(chunk)
     features, notes = _with_values(names, census.empty, roles, data)
     census.check()
     notes += _code_notes(codes, set(features) - {*types.text, *roles.category})
-    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes, census.groups)
+    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes, census.labels)
 
 
 def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:

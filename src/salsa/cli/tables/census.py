@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from salsa.cli.tables.checking import is_text, numeric, plain_features, target_of
+from salsa.cli.tables.checking import check_positive, is_text, numeric, plain_features, target_of
 from salsa.cli.tables.formats import format_of
 from salsa.cli.tables.labels import FILL_GROUP, check_group_count, group_labels
 from salsa.cli.tables.messages import first_row, missing_error
@@ -88,10 +88,13 @@ class Census:
         target: str,
         weights: str | None,
         group: str | None = None,
+        *,
+        log: bool = False,
     ) -> None:
         self._source, self._names, self._categories = source, names, categories
         self._target, self._weights, self._group = target, *([name] if name else [] for name in (weights, group))
-        self._labels: set[Any] = set()
+        self.labels: dict[Any, int] = {}  # groups by number, in the order of their first rows
+        self._log = log
         self._texts: dict[str, Texts] = {}
         self._missing: Counter[str] = Counter()
         self._first: dict[str, int] = {}  # first row without a value, per column
@@ -100,11 +103,14 @@ class Census:
     def add(self, chunk: pd.DataFrame) -> None:
         """Count the rows of a chunk; raise ValueError if a value cannot be used."""
         self.rows += len(chunk)
-        target_of(chunk, self._target, self._source, may_miss=True)
+        y = target_of(chunk, self._target, self._source, may_miss=True)
+        if self._log:
+            check_positive(y, self._source)
         for name in self._weights:
             numeric(chunk[name], self._source, may_miss=True)
         for name in self._group:
-            self._labels.update(group_labels(chunk[name], self._source, may_miss=True).dropna().unique())
+            for label in group_labels(chunk[name], self._source, may_miss=True).dropna().unique():
+                self.labels.setdefault(label, len(self.labels))
         self._count_missing(chunk)
         held = [name for name in self._names if chunk[name].notna().any()]
         plain_features(chunk, held, self._categories, self._source)
@@ -127,13 +133,8 @@ class Census:
                 found = self._first[name], self._missing[name]
                 raise missing_error(name, self._source, *found, advice.get(name, ""))
         for name in self._group:
-            check_group_count(name, len(self._labels), self._source)
+            check_group_count(name, len(self.labels), self._source)
         check_texts(self._texts.values(), self._source)
-
-    @property
-    def groups(self) -> int | None:
-        """Number of groups; None without a column of groups."""
-        return len(self._labels) if self._group else None
 
     @property
     def empty(self) -> list[str]:
