@@ -144,6 +144,7 @@ def _fit_all(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, n)
         draws, judges = (splits.random_state, options.resources.threads, LOSS), (plan.rho, splits, whole.counts)
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
+        task = task._replace(two_valued=seen.targets.two_valued)
         solution = solver.solve(task)
     return _fitted(options, seen, plan, found.with_notes(*solution.notes), solution, notes)
 
@@ -169,6 +170,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
+        task = task._replace(two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, plan, found, solution, notes)

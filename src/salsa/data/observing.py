@@ -60,10 +60,17 @@ def _units(rows: Observations, cells: Cells | None) -> Places | None:
 
 
 def _counts(rows: Observations, cells: Cells | None) -> Floats | None:
-    """Return how many new observations a row stands for: in a cell of aggregated counts, its weight over the least."""
-    if cells is None or not cells.counts.any():
+    """Return how many new observations a row stands for; None: one.
+
+    If a table has aggregated counts, all its weights are counts, in units of the least. Otherwise weights are
+    precisions, and copies stand for as many as they are.
+    """
+    if cells is None or not cells.together.any():
         return None
-    return np.where(cells.counts[cells.cell], rows.weight / rows.weight.min(), 1.0)
+    if cells.counts.any():
+        counts: Floats = rows.weight / rows.weight.min()
+        return counts
+    return np.where(cells.copies[cells.cell], np.bincount(cells.cell)[cells.cell], 1.0)
 
 
 def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:

@@ -134,11 +134,16 @@ class TargetValues(NamedTuple):
         return TargetValues(self.rows + other.rows, tuple(frozenset(sorted(a | b)[:3]) for a, b in pairs))
 
     @property
+    def two_valued(self) -> bool:
+        """Whether no output has more than two values."""
+        return all(len(values) < 3 for values in self.distinct)
+
+    @property
     def notes(self) -> list[str]:
         """Notes on targets that are constant or have two values."""
         if all(len(values) < 2 for values in self.distinct):
             return ["the target is constant"]
-        if self.rows > 2 and all(len(values) < 3 for values in self.distinct):
+        if self.rows > 2 and self.two_valued:
             return ["the target has two values: predictions lie between and beyond them, and are no probabilities"]
         return []
 

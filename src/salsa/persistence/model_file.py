@@ -261,13 +261,13 @@ def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Float
 
 def _exact_state(uncertainty: ExactUncertainty) -> dict[str, Floats]:
     """Return weights, groups and how rows were judged, as far as they are not the usual."""
-    noise, (block, units, counts, fold, forward) = uncertainty.noise, uncertainty.judged
+    noise, (block, units, counts, fold, forward, local) = uncertainty.noise, uncertainty.judged
     weight = None if (noise.weight == 1).all() else noise.weight
     arrays = {"weight": weight, "group": noise.group, "block": block, "counts": counts, "fold": fold}
     if forward is not None:
         arrays |= {f"forward_{name}": values for name, values in forward._asdict().items()}
     found = {name: _numbers(values) for name, values in arrays.items() if values is not None}
-    return found | {"judged": _numbers([noise.rho, units])}
+    return found | {"judged": _numbers([noise.rho, units, local])}
 
 
 def _numbers(values: Any) -> Floats:
@@ -296,7 +296,7 @@ def uncertainty_from(
 def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
     """Return noise and judging of an exact fit; files before version 0.2 have weights alone."""
     n, q = expansion.coef.shape
-    rho, units = _known(arrays, "judged", (2,), np.zeros(2))
+    rho, units, local = _known(arrays, "judged", (3,), np.zeros(3))
     group, block, fold = (_places(arrays, name, n) for name in ("group", "block", "fold"))
     counts = _known(arrays, "counts", (n,), None)
     if not np.isfinite(rho) or rho < 0 or not 0 <= units <= n or (counts is not None and not (counts > 0).all()):
@@ -310,7 +310,7 @@ def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> t
         if not (np.isfinite(forward.residual).all() and (variance > 0).all() and np.isfinite(variance).all()):
             raise ValueError("its held-out residuals are not finite")
     noise = Noise(_weight(arrays, n), group, float(rho))
-    return noise, Judged(block, int(units), counts, fold, forward)
+    return noise, Judged(block, int(units), counts, fold, forward, bool(local))
 
 
 def _known(arrays: Mapping[str, Floats], name: str, shape: tuple[int, ...], default: Any) -> Any:

@@ -51,6 +51,7 @@ class RidgeTask(NamedTuple):
     splits: Splits | None = None  # of the sample, if it is all rows
     counts: Floats | None = None  # how many new observations a row of the sample stands for; None: one
     table: TableSplits | None = None  # of all rows, if there are more
+    two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
 
     @property
     def noise(self) -> Noise:

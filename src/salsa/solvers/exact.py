@@ -18,7 +18,7 @@ def solve_exact(task: RidgeTask) -> Solution:
     coef, offset, note = solve_once(kernel(X, n_threads=task.threads), Y, added, task.noise)
     judged = Judged()
     if task.splits is not None:
-        judged = judged_by(task.splits, task.counts)
+        judged = judged_by(task.splits, task.counts, local=not task.two_valued)
         if judged.fold is None and task.splits.folds:
             K = kernel(X, n_threads=task.threads)
             forward = forward_residuals(K, Y, coef, added, task.noise, task.splits)

@@ -112,7 +112,7 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[L
     found = _summed(partial(_held_out, anchors, cvplus, *targets), _then, task, r, max(1, n // LOCAL_ROWS))
     tested = found.fold > 0 if cvplus.forward else np.ones(len(found.fold), dtype=bool)
     residual = task.unit * np.sqrt(cvplus.amplitude) * found.residual[tested]
-    if not cvplus.forward:
+    if not cvplus.forward and not task.two_valued:
         size = np.abs(found.residual) / found.posterior[:, None]
         cvplus = replace(cvplus, local=learn_local_scale(task.kernel, found.X, size, found.fold))
     function = partial(_scores, anchors, cvplus, *targets)

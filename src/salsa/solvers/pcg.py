@@ -47,7 +47,7 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     background = None if weight is None else marginals(task, X, weight)
     expansion = KernelExpansion(task.kernel, X, found.coef, found.offset + task.level, background).times(task.unit)
     assert task.table is not None
-    judged = judged_by(task.table.at(np.arange(len(X))), None)
+    judged = judged_by(task.table.at(np.arange(len(X))), None, local=not task.two_valued)
     exact = ExactUncertainty(expansion, added, noise, judged)
     if len(X) > JACKKNIFE_ROWS or judged.fold is None:
         lowrank, residual = uncertainty_of(task, anchors, ridge.cvplus(anchors))

@@ -1,8 +1,9 @@
 """Intervals beyond the range of the training rows, where nothing judged the model.
 
-A kernel returns to its mean there; the truth may go on straight, or bend on. So the interval of a row x outside the
-range also holds the interval at the nearest point c of the range, moved along with the straight line and with the
-parabola through the function at c and at points further inside, and widened by the error of the slope.
+A kernel returns to its mean there; the truth may go on straight, or bend on, or bend the other way. So the interval
+of a row x outside the range also holds the interval at the nearest point c of the range, moved along with the straight
+line through the function at c and further inside, plus and minus what the parabola there adds to it, and widened by
+the error of the slope.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from scipy.stats import norm
 from salsa._utils.arrays import Floats
 from salsa.expansion import KernelExpansion
 
-STRAIGHT, BENT = 0.1, 0.25  # steps inwards, as shares of the range, that slopes and curvatures are taken over
+STRAIGHT, BENT = 0.1, 0.4  # steps inwards, as shares of the range, that slopes and curvatures are taken over
 
 
 class Outside(NamedTuple):
@@ -24,7 +25,7 @@ class Outside(NamedTuple):
 
     rows: NDArray[np.bool_]
     nearest: Floats
-    moves: Floats  # (2, k, q): along the straight line and along the parabola
+    moves: Floats  # (2, k, q): along the straight line, minus and plus the bend
     distance: Floats  # (k, 1) from c, as a share of the range
 
 
@@ -49,8 +50,8 @@ def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None
     straight = (edge - at(STRAIGHT)) * distance / STRAIGHT
     first, second = edge - at(BENT), edge - at(2 * BENT)
     slope, curvature = (4 * first - second) / (2 * BENT), (second - 2 * first) / BENT**2  # from three points
-    bent = slope * distance - 0.5 * curvature * distance**2
-    return Outside(rows, nearest, np.array([straight, bent]), distance)
+    bend = np.abs(slope * distance - 0.5 * curvature * distance**2 - straight)
+    return Outside(rows, nearest, np.array([straight - bend, straight + bend]), distance)
 
 
 def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, coverage: float) -> Floats:

@@ -54,8 +54,9 @@ class Judged(NamedTuple):
     block: Places | None = None  # (n,), None: every row by itself
     units: int = 0  # number of independent units; 0: the number of residuals
     counts: Floats | None = None  # (n,) how many new observations a row stands for; None: one
-    fold: Places | None = None  # (n,) folds of the local scale; None: it is not learned
+    fold: Places | None = None  # (n,) the folds of the fit, if each row is tested once
     forward: Forward | None = None
+    local: bool = True  # whether the local scale takes part
 
 
 class Forward(NamedTuple):
@@ -66,13 +67,13 @@ class Forward(NamedTuple):
     variance: Floats
 
 
-def judged_by(splits: Splits, count: Floats | None) -> Judged:
+def judged_by(splits: Splits, counts: Floats | None, *, local: bool = True) -> Judged:
     """Return how the splits of a fit judge its intervals; ``forward`` is left to ``forward_residuals``."""
     number = splits.partition()
-    units = 0 if splits.unit is None else int(splits.unit.max()) + 1
+    units = splits.n if splits.unit is None else int(splits.unit.max()) + 1
     if splits.given:
-        return Judged(number, units, count, number)
-    return Judged(splits.unit, units, count, number)
+        return Judged(number, units, counts, number, None, local)
+    return Judged(splits.unit, units, counts, number, None, local)
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,7 +183,7 @@ def learn_jackknife(
     known = held.variance > 0.0
     size = np.where(known[:, None], np.abs(held.residual), np.inf)
     scales, local = {PLAIN: np.ones((len(size), 1)), POSTERIOR: held.scale[:, None]}, None
-    if expansion is not None and judged.fold is not None and judged.forward is None and known.all():
+    if expansion is not None and judged.local and judged.fold is not None and judged.forward is None and known.all():
         kernel, X, *_ = expansion.parts
         local = learn_local_scale(kernel, X, size / held.scale[:, None], judged.fold, judged.counts)
         scales[LOCAL] = held.scale[:, None] * local.held_out(X, judged.fold, n_threads=1)
