@@ -14,7 +14,14 @@ from sklearn.ensemble import BaggingRegressor, StackingRegressor
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.inspection import PartialDependenceDisplay, partial_dependence, permutation_importance
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, HalvingGridSearchCV, KFold, cross_val_predict
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    HalvingGridSearchCV,
+    KFold,
+    cross_val_predict,
+    cross_validate,
+)
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -119,6 +126,27 @@ class TestSearch:
         assert search.best_score_ == pytest.approx(np.mean(scores), rel=1e-12)
         assert np.array_equal(search.predict(new), direct.fit(X, y, weight).predict(new))
         assert not np.allclose(search.predict(new), direct.fit(X, y).predict(new), atol=1.0)
+
+    def test_groups_and_weights_are_routed_through_cross_validation(self, data):
+        """The folds of the search and the fits in them get the groups of their rows, and hold them out whole."""
+        X, y = data
+        groups, weight = np.arange(len(y)) % 16, 1.0 + np.arange(len(y)) % 2
+        y, folds = y + np.sin(groups), GroupKFold(4)
+        with sklearn.config_context(enable_metadata_routing=True):
+            model = SalsaRegressor(**FAST).set_fit_request(groups=True, sample_weight=True)
+            model.set_score_request(sample_weight=False)
+            found = cross_validate(model, X, y, cv=folds, params={"groups": groups, "sample_weight": weight})
+            search = GridSearchCV(model, {"order": [1, 2]}, cv=folds).fit(X, y, groups=groups, sample_weight=weight)
+        direct = SalsaRegressor(**FAST)
+        scores = [
+            direct.fit(X[train], y[train], weight[train], groups[train]).score(X[test], y[test])
+            for train, test in folds.split(X, groups=groups)
+        ]
+        assert direct.search_.rho > 0
+        np.testing.assert_allclose(found["test_score"], scores, rtol=1e-12)
+        best = SalsaRegressor(**FAST | search.best_params_).fit(X, y, weight, groups)
+        assert np.array_equal(search.predict(X), best.predict(X))
+        assert search.best_estimator_.search_.rho == best.search_.rho
 
     def test_clones_fit_the_same_bits(self, data, new):
         model = fitted(*data)

@@ -131,6 +131,24 @@ class TestModelsInChunks:
         make_table().to_csv("t.csv", index=False)
         check_same(*both_ways("t.csv", "--rank", "100", values=40))
 
+    @pytest.mark.parametrize("labels", ["text", "numbers", "numbers, then text", "leading zeros"])
+    def test_groups_give_identical_models(self, both_ways, labels):
+        number = np.random.default_rng(1).integers(0, 40, 600)
+        names = {"text": [f"p{i}" for i in number], "numbers": number, "leading zeros": [f"{i:03d}" for i in number]}
+        names["numbers, then text"] = [f"p{i}" if row > 400 else str(i) for row, i in enumerate(number)]
+        make_table(600).assign(who=names[labels], w=1 + number % 2).to_csv("t.csv", index=False)
+        told, models = both_ways("t.csv", "--group", "who", "--weights", "w", values=300)
+        check_same(told, models)
+        assert told[1]["groups"]["count"] == len(set(names[labels]))
+        assert told[1]["groups"]["rho"] == salsa.load("m.salsa").search_.rho
+
+    def test_logarithms_give_identical_models(self, both_ways):
+        table = make_table(600)
+        table.assign(y=np.exp(table["y"])).to_csv("t.csv", index=False)
+        told, models = both_ways("t.csv", "--log", values=300)
+        check_same(told, models)
+        assert told[1]["target_transform"] == "log"
+
     def test_chunks_without_values_give_identical_models(self, both_ways):
         table = make_table(600).assign(c=np.nan, word=None).astype({"word": object})
         table.loc[590:, "c"], table.loc[300:310, "word"] = 0.5, "x"
@@ -159,6 +177,10 @@ WRONG = {
     "infinite_target": ("a,y\n" + "1,2\n" * 70 + "2,inf\n" * 9, []),
     "missing_weight": ("a,w,y\n" + "1,1,2\n" * 70 + "2,,1\n" * 9, ["--weights", "w"]),
     "text_weight": ("a,w,y\n" + "1,1,2\n" * 70 + "2,x,1\n" * 9, ["--weights", "w"]),
+    "missing_group": ("a,w,y\n" + "1,1,2\n" * 70 + "2,,1\n" * 9 + "1,2,3\n", ["--group", "w"]),
+    "one_group": ("a,w,y\n" + "1,1,2\n2,1,3\n" * 40, ["--group", "w"]),
+    "no_such_group": ("a,y\n" + "1,2\n" * 80, ["--group", "w"]),
+    "no_logarithm": ("a,y\n" + "1,2\n" * 70 + "2,-1\n" * 9, ["--log"]),
     "infinite_feature": ("a,y\n" + "1,2\n" * 70 + "inf,2\n" * 9, []),
     "nothing_left": ("a,b,y\n" + ",NA,2\n" * 80, []),
     "nothing_at_all": ("y\n" + "2\n" * 80, []),

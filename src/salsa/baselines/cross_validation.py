@@ -7,20 +7,40 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
 from salsa._utils.arrays import Floats, Places
 from salsa.baselines.encoding import TableEncoder
+from salsa.baselines.forward_folds import Split
 from salsa.baselines.processes import OK, ask_all, failure
 from salsa.baselines.registry import find_rival, make_baseline
+from salsa.baselines.transformed_target import TransformedTarget
+from salsa.baselines.tuning import N_FOLDS
 
-Split = tuple[Places, Places]  # rows to train on, rows to test
+
+class Inside(NamedTuple):
+    """Folds and groups inside the training rows of a split, so that a method tunes itself as it is judged."""
+
+    folds: Sequence[Split] | None = None  # None: the method's own
+    groups: Places | None = None  # (training rows,)
+
+    def for_rivals(self) -> Sequence[Split] | None:
+        """Return the folds that train on at least half of the rows: grids were made for no fewer."""
+        if self.folds is None:
+            return None
+        rows = 1 + max(int(test.max()) for _, test in self.folds)
+        return [split for split in self.folds if 2 * len(split[0]) >= rows] or None
+
+
+OWN_FOLDS = Inside()
 
 
 class Method(NamedTuple):
@@ -29,12 +49,20 @@ class Method(NamedTuple):
     name: str
     estimator: Any = None
 
-    def make(self, encoded: bool = False) -> Any:
-        """Make a new estimator; if `encoded`, a rival from the registry gets the table as numbers."""
+    def make(self, encoded: bool = False, inside: Inside = OWN_FOLDS, transform: str | None = None) -> Any:
+        """Make a new estimator.
+
+        If `encoded`, a rival from the registry gets the table as numbers. `inside` sets the folds that a method of the
+        registry tunes itself on, unless it takes groups. An estimator with a name is made as it was given.
+        """
         if self.estimator is not None:
             return clone(self.estimator, safe=False)
-        model = make_baseline(self.name)
-        return make_pipeline(TableEncoder(), model) if encoded and not find_rival(self.name).ours else model
+        model, ours = make_baseline(self.name), find_rival(self.name).ours
+        if (folds := _folds(model, inside, ours)) is not None:
+            model.set_params(**dict.fromkeys(_fold_parameters(model), folds))
+        if transform is not None:
+            model = model.set_params(target_transform=transform) if ours else TransformedTarget(model, transform)
+        return make_pipeline(TableEncoder(), model) if encoded and not ours else model
 
 
 class Task(NamedTuple):
@@ -44,7 +72,9 @@ class Task(NamedTuple):
     X: Any
     y: Floats
     splits: Sequence[Split]
+    inside: Sequence[Inside]  # one per split
     encoded: bool = False
+    transform: str | None = None
 
 
 class Fold(NamedTuple):
@@ -79,19 +109,46 @@ def _run_apart(task: Task, begin: Callable[[], None]) -> Measured:
 
 def run(task: Task) -> Measured:
     """Fit and predict on every split, on one thread; an error becomes the status, warnings are not shown."""
-    method, X, y, splits, encoded = task
+    method, X, y, splits = task[:4]
     try:
         with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
-            return Measured(method.name, OK, tuple(_fold(method.make(encoded), X, y, *split) for split in splits))
+            folds = []
+            for split, inside in zip(splits, task.inside, strict=True):
+                model = method.make(task.encoded, inside, task.transform)
+                groups = {"groups": inside.groups} if inside.groups is not None and takes_groups(model) else {}
+                folds.append(_fold(model, X, y, *split, groups))
+            return Measured(method.name, OK, tuple(folds))
     except Exception as error:  # an error in one method must not stop the other methods
         return Measured(method.name, failure(error))
 
 
-def _fold(model: Any, X: Any, y: Floats, train: Places, test: Places) -> Fold:
+def takes_groups(model: Any) -> bool:
+    """Return whether fit has an argument of the name groups."""
+    return "groups" in signature(model.fit).parameters
+
+
+def _folds(model: Any, inside: Inside, ours: bool) -> Sequence[Split] | None:
+    """Return the folds to set; None for a method that gets groups, from which it makes folds itself."""
+    if inside.groups is not None and takes_groups(model):
+        return None
+    return inside.folds if ours else inside.for_rivals()
+
+
+def _fold_parameters(model: Any) -> list[str]:
+    """Return the parameters that hold the folds of the registry: five shuffled folds, by number or as a splitter."""
+    found = model.get_params().items()
+    return [name for name, value in found if name.split("__")[-1] == "cv" and _is_default(value)]
+
+
+def _is_default(cv: Any) -> bool:
+    return isinstance(cv, KFold) or (isinstance(cv, int) and cv == N_FOLDS)
+
+
+def _fold(model: Any, X: Any, y: Floats, train: Places, test: Places, groups: dict[str, Places]) -> Fold:
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     begin = time.perf_counter()
-    model.fit(X_train, y[train])
+    model.fit(X_train, y[train], **groups)
     fitted = time.perf_counter()
     prediction = np.asarray(model.predict(X_test), dtype=np.float64)
     end = time.perf_counter()

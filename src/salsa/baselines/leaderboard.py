@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,12 +15,16 @@ import pandas as pd
 from sklearn.model_selection import KFold, check_cv
 from sklearn.utils import check_consistent_length, column_or_1d
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.jsonable import jsonable
-from salsa.baselines.cross_validation import Measured, Method, Split, Task, run_all
+from salsa.baselines.cross_validation import Inside, Measured, Method, Task, run_all
 from salsa.baselines.encoding import needs_encoding
+from salsa.baselines.forward_folds import Split, forward_inside
 from salsa.baselines.registry import find_rival
-from salsa.data.splits import parse_cv
+from salsa.baselines.transformed_target import checked_transform
+from salsa.baselines.tuning import N_FOLDS, SEED
+from salsa.data.splits import is_number, parse_cv, shuffled_folds
+from salsa.data.targets import check_groups, checked_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -88,6 +93,8 @@ def compare(
     methods: Any = None,
     cv: Any = 5,
     *,
+    groups: Any = None,
+    target_transform: str | None = None,
     time_limit: float | None = None,
     n_jobs: int = 1,
     random_state: int | None = 0,
@@ -103,7 +110,18 @@ def compare(
     methods : None, sequence of names, or mapping of names to estimators
         Names in ``BASELINES``, "salsa" and "salsa-paper" are valid; None takes a few quick methods of every kind.
     cv : int, splitter or iterable of (train, test), default=5
-        A number means shuffled folds.
+        A number means shuffled folds; with groups, balanced folds of whole groups. A splitter whose training rows all
+        precede its test rows, such as TimeSeriesSplit, also tunes the methods given by name: it splits the training
+        rows of every fold again, so that later rows judge there, too. salsa takes all of these splits; rivals take the
+        ones that train on at least half of the rows. Training rows too few for the splitter, and methods that do not
+        take splits, keep shuffled folds.
+    groups : array of shape (n,), optional
+        Labels of groups, which are held out whole. Methods whose ``fit`` takes groups get the labels of the training
+        rows, unless all have one label; other methods given by name are tuned on folds of whole groups if they take
+        splits.
+    target_transform : None, "log", "log1p" or "sqrt", default=None
+        Methods given by name learn this transform of the target. Predictions and errors are in its own units: means by
+        smearing, with held-out residuals for salsa and residuals of the training rows for other methods.
     time_limit : float, optional
         Seconds that a method may take for all folds together. The method then runs in a separate process, which is
         killed after this time. Starting the process and importing packages do not count.
@@ -115,12 +133,15 @@ def compare(
         1 prints a line to standard error when a method is done; a terminal always gets these lines.
     """
     y, chosen = _target(X, y), _methods(methods)
-    splits = _splits(cv, X, y, random_state)
+    code = _group_codes(groups, len(y))
+    splits = _splits(parse_cv(cv), X, y, code, random_state)
+    if target_transform is not None:
+        checked_transform(y, target_transform)  # refuses targets outside its domain
     _check_resources(time_limit, n_jobs)
     show, begin = bool(verbose) or sys.stderr.isatty(), time.perf_counter()
     rows: dict[str, dict[str, Any]] = {}
-    encoded = needs_encoding(X)
-    for measured in run_all([Task(method, X, y, splits, encoded) for method in chosen], time_limit, n_jobs):
+    told = _inside(cv, X, y, code, splits), needs_encoding(X), target_transform
+    for measured in run_all([Task(method, X, y, splits, *told) for method in chosen], time_limit, n_jobs):
         rows[measured.name] = row = _row(measured, y, splits)
         if show:
             _say(row, f"{len(rows)} of {len(chosen)}, {time.perf_counter() - begin:.1f} s")
@@ -182,16 +203,56 @@ def _target(X: Any, y: Any) -> Floats:
     return target
 
 
-def _splits(cv: Any, X: Any, y: Floats, random_state: int | None) -> list[Split]:
-    cv = parse_cv(cv)
-    if isinstance(cv, int | np.integer):
-        if cv > len(y):
-            raise ValueError(f"cv={cv}: there are only {len(y)} rows; give at most one fold per row")
+def _group_codes(groups: Any, n: int) -> Places | None:
+    """Return numbers 0, 1, ... of the groups, in the order of their first rows; None without groups."""
+    found = checked_groups(groups, n)
+    check_groups(found, np.arange(n))
+    return None if found is None else pd.factorize(found.code)[0]
+
+
+def _splits(cv: Any, X: Any, y: Floats, code: Places | None, random_state: int | None) -> list[Split]:
+    n = len(y)
+    if is_number(cv):
+        count, what = (n, "row") if code is None else (int(code.max()) + 1, "group")
+        if cv > count:
+            raise ValueError(f"cv={cv}: there are only {count} {what}s; give at most one fold per {what}")
+        if code is not None:
+            return _group_folds(code, int(cv), random_state)
         cv = KFold(int(cv), shuffle=True, random_state=random_state)
-    splits = [(np.arange(len(y))[train], np.arange(len(y))[test]) for train, test in check_cv(cv).split(X, y)]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The groups parameter is ignored")  # splits that cut groups are refused below
+        splits = [(np.arange(n)[train], np.arange(n)[test]) for train, test in check_cv(cv).split(X, y, code)]
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError("cv: every split needs rows to train on and rows to test; there must be at least one split")
+    if code is not None:
+        _check_whole(splits, code)
     return splits
+
+
+def _group_folds(code: Places, count: int, random_state: int | None) -> list[Split]:
+    """Return shuffled folds of whole groups, of about equal numbers of rows."""
+    folds = shuffled_folds(len(code), count, random_state, code)
+    return [(np.setdiff1d(np.arange(len(code)), fold.held_out), fold.held_out) for fold in folds]
+
+
+def _check_whole(splits: Sequence[Split], code: Places) -> None:
+    """Raise ValueError if a split has rows of a group both in training and in test."""
+    for place, (train, test) in enumerate(splits):
+        if cut := len(np.intersect1d(code[train], code[test])):
+            advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
+            raise ValueError(f"cv: split {place} has rows of {cut} groups both in training and in test: {advice}")
+
+
+def _inside(cv: Any, X: Any, y: Floats, code: Places | None, splits: Sequence[Split]) -> list[Inside]:
+    """Return for every split what methods are told of its training rows."""
+    if code is None:
+        return [Inside(folds) for folds in forward_inside(cv, splits, X, y)]
+    return [_grouped(pd.factorize(code[train])[0]) for train, _ in splits]
+
+
+def _grouped(code: Places) -> Inside:
+    several = len(code) > 0 and code.max() > 0
+    return Inside(_group_folds(code, N_FOLDS, SEED), code) if several else Inside()
 
 
 def _check_resources(time_limit: float | None, n_jobs: int) -> None:

@@ -35,6 +35,13 @@ def check_seconds(value: float | None) -> float | None:
     return value
 
 
+def check_roles(group: str | None, time: str | None) -> None:
+    """Raise ValueError if rows have both groups and times."""
+    if group is not None and time is not None:
+        why = "--group judges by new groups, --time by later rows of the same groups"
+        raise ValueError(f"--group {group} and --time {time} exclude each other: {why}; choose what you will predict")
+
+
 def listed(text: str) -> list[str]:
     """Return the words of a comma-separated list in small letters."""
     return [word.strip().lower() for word in text.split(",")]
@@ -52,5 +59,26 @@ Drop = Annotated[list[str] | None, option("COLUMN", "Column to ignore; may be re
 Category = Annotated[
     list[str] | None,
     option("COLUMN", "Column to take as categories, even if it holds numbers; may be repeated.", complete_column),
+]
+Group = Annotated[
+    str | None,
+    option(
+        "COLUMN",
+        "Column with the group of every row, such as a person: groups are held out whole. It is no feature.",
+        complete_column,
+    ),
+]
+Time = Annotated[
+    str | None,
+    option(
+        "COLUMN",
+        "Column with the time of every row, numbers or ISO dates: later rows judge. It is no feature: a trend that no "
+        "other column explains is not followed, and counts as error.",
+        complete_column,
+    ),
+]
+Log = Annotated[
+    bool,
+    typer.Option("--log", help="Learn the logarithm of the target; predictions and intervals stay in its own units."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

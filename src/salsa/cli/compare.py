@@ -6,10 +6,22 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from salsa.cli.arguments import AsJson, Category, Data, Drop, Target, check_seconds, option
+from salsa.cli.arguments import (
+    AsJson,
+    Category,
+    Data,
+    Drop,
+    Group,
+    Log,
+    Target,
+    Time,
+    check_roles,
+    check_seconds,
+    option,
+)
 from salsa.cli.completion import complete_list
 from salsa.cli.show import print_fields, print_records, progress, show
-from salsa.cli.training_file import Roles, whole_table
+from salsa.cli.training_file import Roles, Times, whole_table
 
 if TYPE_CHECKING:
     from salsa.baselines import Comparison
@@ -47,6 +59,9 @@ def compare(
     limit: Annotated[
         float | None, option("SECONDS", "Time limit of a method for all folds together.", callback=check_seconds)
     ] = None,
+    group: Group = None,
+    time: Time = None,
+    log: Log = False,
     drop: Drop = None,
     category: Category = None,
     plot: Annotated[Path | None, option("FILE", "Also draw the errors to this .png, .svg or .pdf file.")] = None,
@@ -58,25 +73,44 @@ def compare(
 
     Every method tunes itself on the training rows of a fold, and runs on one thread. The smallest error comes first.
 
+    Methods that take folds tune themselves as they are judged: by whole groups with --group, by later rows with --time.
+
     For other methods, text becomes columns of 0 and 1, and missing numbers become medians; salsa needs neither.
 
     Example: [bold]salsa compare houses.csv --target price --methods salsa,ridge,gbrt --limit 60[/bold]
     """
     from salsa.baselines import compare as compared
 
+    check_roles(group, time)
     chosen = None if methods is None else _chosen(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(data, Roles(target, None, drop or (), category or ()))
+    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log))
+    folds: Any = cv if table.times is None else table.times.folds(cv)
+    options: dict[str, Any] = {"groups": table.labels, "target_transform": "log" if log else None}
     for note in (*table.notes, *_lacking(chosen or ())):
         print(f"salsa: {note}", file=sys.stderr)
     with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
-        comparison = compared(table.X, table.y, chosen, cv, time_limit=limit, n_jobs=jobs, random_state=seed)
+        options |= {"time_limit": limit, "n_jobs": jobs, "random_state": seed}
+        comparison = compared(table.X, table.y, chosen, folds, **options)
     best = comparison.best  # raises an error with the reason if no method finished
     if plot is not None:
         _draw(comparison, plot)
-    fields = {"rows": table.rows, "features": len(table.features), "folds": cv, "best": best, "plot": plot}
+    fields = {
+        "rows": table.rows,
+        "features": len(table.features),
+        "scale": f"log of {target}; errors are in units of {target}" if log else None,
+        "groups": None if table.groups is None else f"{table.groups} in column {group!r}, held out whole",
+        "time": None if table.times is None else _described(table.times),
+        "folds": cv,
+        "best": best,
+        "plot": plot,
+    }
     show(comparison.frame.to_dict("records"), lambda rows: _print_comparison(fields, rows), as_json)
+
+
+def _described(times: Times) -> str:
+    return f"column {times.column!r}, {times.first} to {times.last}: every fold is predicted from all rows before it"
 
 
 def _chosen(text: str) -> list[str]:

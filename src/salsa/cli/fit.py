@@ -5,11 +5,11 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from salsa.cli.arguments import AsJson, Category, Data, Drop, Target, option
+from salsa.cli.arguments import AsJson, Category, Data, Drop, Group, Log, Target, Time, check_roles, option
 from salsa.cli.completion import complete_column, complete_words
-from salsa.cli.info import cross_validated, r2_field
+from salsa.cli.info import cross_validated, r2_field, shared_noise
 from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
-from salsa.cli.training_file import LargeTable, Roles, WholeTable, training_table
+from salsa.cli.training_file import LargeTable, Roles, Times, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
@@ -40,6 +40,9 @@ def fit(
     bandwidth: Annotated[str, option("WIDTH", HELP["bandwidth"], complete_words(*WIDTHS))] = "auto",
     cv: Annotated[int, option("FOLDS", "Number of cross-validation folds.")] = 5,
     weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.", complete_column)] = None,
+    group: Group = None,
+    time: Time = None,
+    log: Log = False,
     drop: Drop = None,
     category: Category = None,
     report: Annotated[Path | None, option("FILE", "Also write a report of the model to this HTML file.")] = None,
@@ -51,9 +54,9 @@ def fit(
 ) -> None:
     """Fit a model to a table and write it to a file.
 
-    All columns except the target, the weights and dropped columns are features. Text is taken as categories.
+    All columns are features, except target, weights, group, time and dropped columns. Text is taken as categories.
 
-    Empty cells, NA, NaN and null are missing values. Features may have missing values; target and weights may not.
+    Empty cells, NA, NaN and null are missing values. Only features may have missing values.
 
     Files that are large relative to memory are read in chunks, several times; the model is bit-identical.
 
@@ -61,6 +64,8 @@ def fit(
     """
     from salsa import SalsaRegressor
 
+    check_roles(group, time)
+    scale: dict[str, Any] = {"target_transform": "log"} if log else {}
     model = SalsaRegressor(
         order=_numbers("order", order, int, ORDERS, "1,2,3"),
         alpha=_numbers("alpha", alpha, float, ALPHAS, "0.1,1"),
@@ -73,8 +78,10 @@ def fit(
         memory_limit=_size(memory),
         n_jobs=jobs,
         random_state=seed,
+        **scale,
     )
-    summary = fit_file(model, data, Roles(target, weights, drop or (), category or ()), out, report)
+    roles = Roles(target, weights, drop or (), category or (), group, time, log)
+    summary = fit_file(model, data, roles, out, report)
     show(summary, print_fit, as_json)
 
 
@@ -92,12 +99,16 @@ def fit_file(model: "SalsaRegressor", data: str, roles: Roles, out: Path, report
     model.save(out.resolve())
     looked_at = [] if report is None else _write_report(model, table, report)
     choices = _choices(model)
+    scale = model.get_params().get("target_transform")
     return {
         "rows": table.rows,
         "features": table.features,
         "categorical": list(compress(table.features, model.columns_.categorical)),
         "missing": table.missing,
         "target": roles.target,
+        "target_transform": scale,
+        "groups": None if table.groups is None else _grouped(model, roles.group, table.groups),
+        "time": None if table.times is None else _timed(model, table.times),
         **choices,
         "notes": [*table.notes, *choices["notes"], *looked_at],
         "model": str(out),
@@ -115,6 +126,23 @@ def _write_report(model: "SalsaRegressor", table: WholeTable | LargeTable, path:
     X, y = table.shown(model)
     write_html(model, path, X, y)
     return [f"the report looks at {len(X)} of the {table.rows} rows"] if len(X) < table.rows else []
+
+
+def _grouped(model: "SalsaRegressor", column: str | None, count: int) -> dict[str, Any]:
+    """Describe the groups: rho is the variance of their levels over the noise variance within groups."""
+    rho = model.search_.rho
+    return {"column": column, "count": count, "rho": rho, "shared": rho / (1 + rho)}
+
+
+def _timed(model: "SalsaRegressor", times: Times) -> dict[str, Any]:
+    """Describe the order in time, and how many rows each split trains on and tests."""
+    return {
+        "column": times.column,
+        "first": times.first,
+        "last": times.last,
+        "distinct": int(times.stamps[-1]) + 1,
+        "splits": [{"train": len(train), "test": len(test)} for train, test in model.cv],
+    }
 
 
 def _choices(model: "SalsaRegressor") -> dict[str, Any]:
@@ -147,6 +175,7 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
+    yield from _judging_fields(summary)
     yield "order", summary["order"]
     yield "alpha", f"{summary['alpha']:.4g}"
     yield from r2_field(summary)
@@ -154,6 +183,20 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", summary["model"]
     if summary["report"]:
         yield "report", summary["report"]
+
+
+def _judging_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield what groups, order in time and a transform of the target mean for the numbers that follow."""
+    if (scale := summary["target_transform"]) is not None:
+        shown = f"alpha, R2 and effects are on this scale, predictions and intervals in units of {summary['target']}"
+        yield "scale", f"{scale} of {summary['target']}: {shown}"
+    if (groups := summary["groups"]) is not None:
+        yield "groups", f"{groups['count']} in column {groups['column']!r}, held out whole: errors are for new groups"
+        yield "", shared_noise(groups["rho"])
+    if (time := summary["time"]) is not None:
+        count, where = len(time["splits"]), f"column {time['column']!r}, {time['first']} to {time['last']}"
+        yield "time", f"{where}: {count} parts, each predicted from all rows before it"
+        yield "", "time is no feature: a trend that no other column explains counts as error on later rows"
 
 
 def _print_orders(orders: list[dict[str, Any]]) -> None:

@@ -40,6 +40,7 @@ def _summary(path: str) -> dict[str, Any]:
         "kernel": model.expansion_.kernel.numeric_base,
         "interactions": model.interactions,
         **cross_validated(model),
+        "rho": model.search_.rho,
         "notes": list(model.search_.notes),
     }
 
@@ -55,6 +56,11 @@ def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
 def r2_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["r2"] is not None:
         yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
+
+
+def shared_noise(rho: float) -> str:
+    """Say in words how much of the noise is the level of a group; rho is its variance over the noise within groups."""
+    return f"{100 * rho / (1 + rho):.3g} % of the noise variance is shared within a group (rho {rho:.3g})"
 
 
 def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
@@ -98,4 +104,6 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "alpha", f"{summary['alpha']:.4g}"
     yield "kernel", summary["kernel"]
     yield from r2_field(summary)
+    if summary["rho"] > 0:
+        yield "groups", shared_noise(summary["rho"])
     yield from (("note", note) for note in summary["notes"])

@@ -10,6 +10,8 @@ from salsa.cli.show import progress
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
+    from salsa._utils.arrays import Places
+    from salsa.baselines.forward_folds import ForwardFolds
     from salsa.cli.tables.census import CsvTypes
     from salsa.regressor import SalsaRegressor
 
@@ -26,10 +28,32 @@ class Roles(NamedTuple):
     weights: str | None = None
     drop: Sequence[str] = ()
     category: Sequence[str] = ()
+    group: str | None = None
+    time: str | None = None
+    log: bool = False  # the logarithm of the target is learned
 
     @property
     def special(self) -> list[str]:
-        return [self.target] if self.weights is None else [self.target, self.weights]
+        """Columns that are no features, though they are used."""
+        return [name for name in (self.target, self.weights, self.group, self.time) if name is not None]
+
+
+class Times(NamedTuple):
+    """The column that rows were sorted by: its first and last value as text, and a number per row that ascends."""
+
+    column: str
+    first: str
+    last: str
+    stamps: "Places"
+
+    def folds(self, count: int) -> "ForwardFolds":
+        """Return splits that judge later rows by earlier ones; rows of one time are never cut."""
+        from salsa.baselines.forward_folds import ForwardFolds
+
+        try:
+            return ForwardFolds(self.stamps, count)
+        except ValueError as error:
+            raise ValueError(f"--time {self.column}: {error}") from None
 
 
 class WholeTable(NamedTuple):
@@ -39,6 +63,8 @@ class WholeTable(NamedTuple):
     y: "pd.Series[float]"
     weight: "pd.Series[float] | None"
     notes: list[str]  # on columns that were left out or need attention
+    labels: "pd.Series[Any] | None" = None  # the group of every row
+    times: Times | None = None
 
     @property
     def rows(self) -> int:
@@ -53,8 +79,15 @@ class WholeTable(NamedTuple):
         """Share of missing values among the values of the features."""
         return float(self.X.isna().to_numpy().mean())
 
+    @property
+    def groups(self) -> int | None:
+        """Number of groups; None without a column of groups."""
+        return None if self.labels is None else int(self.labels.nunique())
+
     def fit(self, model: "SalsaRegressor", say: Say) -> None:
-        model.fit(self.X, self.y, self.weight)
+        if self.times is not None:
+            model.set_params(cv=list(self.times.folds(model.cv).split()))
+        model.fit(self.X, self.y, self.weight, self.labels)
 
     def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
         """Return rows and targets for a report to look at."""
@@ -71,6 +104,13 @@ class LargeTable(NamedTuple):
     features: list[str]
     missing: float
     notes: list[str]
+    labels: dict[Any, int]  # groups by number, in the order of their first rows
+    times: Times | None = None
+
+    @property
+    def groups(self) -> int | None:
+        """Number of groups; None without a column of groups."""
+        return None if self.roles.group is None else len(self.labels)
 
     def fit(self, model: "SalsaRegressor", say: Say) -> None:
         task = f"Fitting {self.rows} rows, {len(self.features)} features"
@@ -92,18 +132,27 @@ class LargeTable(NamedTuple):
         return X, y
 
     def _blocks(self, told: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
-        """Yield features, target and weights of each chunk, as ``fit_blocks`` takes them."""
+        """Yield features, target, weights and groups of each chunk, as ``fit_blocks`` takes them."""
         from salsa.cli.tables.checking import numeric, plain_features, target_of
+        from salsa.cli.tables.labels import group_labels
 
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
             X = plain_features(chunk, self.features, self.roles.category, self.data)
-            weights = [] if self.roles.weights is None else [numeric(chunk[self.roles.weights], self.data)]
-            yield X, target_of(chunk, self.roles.target, self.data), *weights
+            weights = None if self.roles.weights is None else numeric(chunk[self.roles.weights], self.data)
+            groups = None
+            if self.roles.group is not None:
+                groups = group_labels(chunk[self.roles.group], self.data).map(self.labels)
+            yield X, target_of(chunk, self.roles.target, self.data), weights, groups
 
 
 def training_table(data: str, roles: Roles, limit: int) -> WholeTable | LargeTable:
     """Read a table whole, or in chunks if it is large for a memory limit in bytes."""
-    return large_table(data, roles) if is_large(data, limit) else whole_table(data, roles)
+    if not is_large(data, limit):
+        return whole_table(data, roles)
+    if roles.time is not None:
+        problem = f"--time {roles.time}: {data} is large relative to memory, and only a table in memory can be sorted"
+        raise ValueError(f"{problem}: give a larger --memory, or fit fewer rows")
+    return large_table(data, roles)
 
 
 def is_large(data: str, limit: int) -> bool:
@@ -119,17 +168,42 @@ def is_large(data: str, limit: int) -> bool:
 
 def whole_table(data: str, roles: Roles) -> WholeTable:
     """Read and check a table; raise ValueError if it cannot be used."""
-    from salsa.cli.tables.checking import features, numeric, target_of
+    from salsa.cli.tables.checking import check_positive, features, numeric, target_of
+    from salsa.cli.tables.labels import check_group_count, group_labels
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
 
     codes = columns_with_leading_zeros(data)
-    table = read_table(data, [name for name in codes if name in roles.category])
+    table = read_table(data, [name for name in codes if name in (*roles.category, roles.group)])
     names = _feature_names(table, roles, data)
     names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
     y = target_of(table, roles.target, data)
+    if roles.log:
+        check_positive(y, data)
     weight = None if roles.weights is None else numeric(table[roles.weights], data)
+    labels = None if roles.group is None else group_labels(table[roles.group], data)
+    if labels is not None:
+        check_group_count(str(labels.name), labels.nunique(), data)
     X = features(table, names, roles.category, data)
-    return WholeTable(X, y, weight, [*notes, *_code_notes(codes, set(map(str, X.select_dtypes("number"))))])
+    notes += _code_notes(codes, set(map(str, X.select_dtypes("number"))))
+    whole = WholeTable(X, y, weight, notes, labels)
+    return whole if roles.time is None else _in_order(whole, table[roles.time], data)
+
+
+def _in_order(table: WholeTable, times: "pd.Series[Any]", data: str) -> WholeTable:
+    """Return the rows in the order of their times; rows of one time keep their order."""
+    import numpy as np
+
+    from salsa.cli.tables.labels import time_places
+
+    places = time_places(times, data)
+    order = np.argsort(places, kind="stable")
+    first, last = (str(times.iloc[row]) for row in order[[0, -1]])
+    return table._replace(
+        X=table.X.iloc[order].reset_index(drop=True),
+        y=table.y.iloc[order].reset_index(drop=True),
+        weight=None if table.weight is None else table.weight.iloc[order].reset_index(drop=True),
+        times=Times(str(times.name), first, last, places[order]),
+    )
 
 
 def large_table(data: str, roles: Roles) -> LargeTable:
@@ -144,14 +218,15 @@ def large_table(data: str, roles: Roles) -> LargeTable:
         types, codes = CsvTypes([], []), columns_with_leading_zeros(data)
         if not format_of(data).is_arrow:
             types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
-            types = types._replace(text=[*types.text, *(name for name in codes if name in roles.category)])
-        census = Census(data, names, roles.category, roles.target, roles.weights)
+            coded = [name for name in codes if name in (*roles.category, roles.group)]
+            types = types._replace(text=[*types.text, *coded])
+        census = Census(data, names, roles.category, roles.target, roles.weights, roles.group, log=roles.log)
         for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
             census.add(chunk)
     features, notes = _with_values(names, census.empty, roles, data)
     census.check()
     notes += _code_notes(codes, set(features) - {*types.text, *roles.category})
-    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes)
+    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes, census.labels)
 
 
 def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
@@ -180,7 +255,7 @@ def _feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
     require_columns(table, [*roles.special, *roles.drop, *roles.category], data)
     counts = Counter([*roles.special, *set(roles.drop), *set(roles.category)])
     if clash := [name for name, count in counts.items() if count > 1]:
-        advice = "target, weights, dropped columns and categories must differ"
+        advice = "target, weights, groups, time, dropped columns and categories must differ"
         raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
     names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
     if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from salsa.cli.tables.checking import is_text, numeric, plain_features, target_of
+from salsa.cli.tables.checking import check_positive, is_text, numeric, plain_features, target_of
 from salsa.cli.tables.formats import format_of
+from salsa.cli.tables.labels import FILL_GROUP, check_group_count, group_labels
 from salsa.cli.tables.messages import first_row, missing_error
 from salsa.cli.tables.reading import STDIN, require_pyarrow
 from salsa.cli.tables.texts import Texts, check_texts
@@ -80,10 +81,20 @@ class Census:
     """A count of rows and missing values of a large table, with checks of its columns over all chunks, before a fit."""
 
     def __init__(
-        self, source: str, names: Sequence[str], categories: Collection[str], target: str, weights: str | None
+        self,
+        source: str,
+        names: Sequence[str],
+        categories: Collection[str],
+        target: str,
+        weights: str | None,
+        group: str | None = None,
+        *,
+        log: bool = False,
     ) -> None:
         self._source, self._names, self._categories = source, names, categories
-        self._target, self._weights = target, [] if weights is None else [weights]
+        self._target, self._weights, self._group = target, *([name] if name else [] for name in (weights, group))
+        self.labels: dict[Any, int] = {}  # groups by number, in the order of their first rows
+        self._log = log
         self._texts: dict[str, Texts] = {}
         self._missing: Counter[str] = Counter()
         self._first: dict[str, int] = {}  # first row without a value, per column
@@ -92,9 +103,14 @@ class Census:
     def add(self, chunk: pd.DataFrame) -> None:
         """Count the rows of a chunk; raise ValueError if a value cannot be used."""
         self.rows += len(chunk)
-        target_of(chunk, self._target, self._source, may_miss=True)
+        y = target_of(chunk, self._target, self._source, may_miss=True)
+        if self._log:
+            check_positive(y, self._source)
         for name in self._weights:
             numeric(chunk[name], self._source, may_miss=True)
+        for name in self._group:
+            for label in group_labels(chunk[name], self._source, may_miss=True).dropna().unique():
+                self.labels.setdefault(label, len(self.labels))
         self._count_missing(chunk)
         held = [name for name in self._names if chunk[name].notna().any()]
         plain_features(chunk, held, self._categories, self._source)
@@ -103,17 +119,21 @@ class Census:
                 self._texts.setdefault(name, Texts(name)).add(chunk[name])
 
     def _count_missing(self, chunk: pd.DataFrame) -> None:
-        for name in (*self._names, self._target, *self._weights):
+        for name in (*self._names, self._target, *self._weights, *self._group):
             missing = chunk[name].isna().to_numpy()
             if missing.any():
                 self._missing[name] += int(missing.sum())
                 self._first.setdefault(name, first_row(chunk[name], missing))
 
     def check(self) -> None:
-        """Raise ValueError if target or weights have missing values, or if a text column does not hold categories."""
-        for name in (self._target, *self._weights):
+        """Raise ValueError if target, weights or groups cannot be used, or if a text column holds no categories."""
+        advice = dict.fromkeys(self._group, FILL_GROUP)
+        for name in (self._target, *self._weights, *self._group):
             if self._missing[name]:
-                raise missing_error(name, self._source, self._first[name], self._missing[name])
+                found = self._first[name], self._missing[name]
+                raise missing_error(name, self._source, *found, advice.get(name, ""))
+        for name in self._group:
+            check_group_count(name, len(self.labels), self._source)
         check_texts(self._texts.values(), self._source)
 
     @property

@@ -56,6 +56,14 @@ def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = Fals
     return numeric(table[name], source, "; only numbers can be predicted", may_miss)
 
 
+def check_positive(y: pd.Series[float], source: str) -> None:
+    """Raise ValueError if a target has no logarithm."""
+    wrong = (y <= 0).to_numpy()
+    if wrong.any():
+        advice = "; --log needs targets above 0: leave --log out, or leave such rows out"
+        raise column_error(y.name, source, f"has {shown_value(y, wrong)}", advice)
+
+
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
     """Return these columns for training: numbers as float64, text unchanged, `categories` as pandas categories.
 

@@ -23,9 +23,9 @@ def dates_error(name: Any, source: str, advice: str) -> ValueError:
     return column_error(name, source, f"holds dates, times or durations; {numbers}", advice)
 
 
-def missing_error(name: Any, source: str, row: int, count: int) -> ValueError:
+def missing_error(name: Any, source: str, row: int, count: int, advice: str = "") -> ValueError:
     """Return the error for a column that needs a value in every row; rows are counted from 1."""
-    return column_error(name, source, f"has no value in row {row} ({count} missing in all)")
+    return column_error(name, source, f"has no value in row {row} ({count} missing in all)", advice)
 
 
 def shown_value(column: pd.Series[Any], where: NDArray[np.bool_]) -> str:
