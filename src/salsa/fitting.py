@@ -126,8 +126,8 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     else:
         table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
-    rows = array_rows(whole.rows, threads)
-    return _fit_many(options, rows, whole.mean_weight, seen, table_splits, notes, progress)
+    streamed = array_rows(whole.rows, threads)
+    return _fit_many(options, streamed, whole.mean_weight, seen, table_splits, notes, progress)
 
 
 def _fit_all(

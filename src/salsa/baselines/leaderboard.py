@@ -24,7 +24,7 @@ from salsa.baselines.registry import find_rival
 from salsa.baselines.transformed_target import checked_transform
 from salsa.baselines.tuning import N_FOLDS, SEED
 from salsa.data.splits import is_number, parse_cv, shuffled_folds
-from salsa.data.targets import check_groups, checked_groups
+from salsa.data.targets import checked_groups, telling_groups
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -205,8 +205,7 @@ def _target(X: Any, y: Any) -> Floats:
 
 def _group_codes(groups: Any, n: int) -> Places | None:
     """Return numbers 0, 1, ... of the groups, in the order of their first rows; None without groups."""
-    found = checked_groups(groups, n)
-    check_groups(found, np.arange(n))
+    found = telling_groups(checked_groups(groups, n))
     return None if found is None else pd.factorize(found.code)[0]
 
 
