@@ -45,10 +45,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         race; where they are equal, 1, 2, ... are tried until three in a row do not improve. "bisect" searches 1..D by
         halving (for many features and a large best order); a sequence tries exactly those.
     alpha : "auto", float or sequence of float, default="auto"
-        Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper.
+        Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper. With weights w it is
+        alpha / w, as in scikit-learn's KernelRidge.
     target_transform : None, "log", "log1p" or "sqrt", default=None
-        The model is learned, judged and explained on this scale of the target; predictions, intervals and errors are in
-        the target's own units. For positive, skewed targets whose noise grows with their level.
+        The model is learned, judged and explained on this scale of the target, and so are the errors of ``search_``;
+        predictions and intervals are in the target's own units. For positive, skewed targets whose noise grows with
+        their level.
     relevance : "learned", "equal" or array of shape (n_features,), default="learned"
         Relevance a_j >= 0 of every feature; 0 removes it. "learned" learns relevances, bandwidths, order weights, and
         keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
@@ -72,8 +74,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         The most anchors of the low-rank solver, which takes as many as its tolerance asks for; the number of random
         features; the most rows of a part. None: 2000. Where there are no more rows than that, the fit is exact.
     cv : int, splitter or iterable, default=5
-        Folds of the cross-validation; a number means shuffled folds. Exact, without refits, for any splits. For grouped
-        rows give the splits: ``cv=list(GroupKFold().split(X, y, groups))``.
+        Folds of the cross-validation; a number means shuffled folds, of whole groups if ``fit`` is given groups. Given
+        splits judge everything: kernels, order, alpha, intervals. If all training rows of every split precede its test
+        rows, as in ``cv=TimeSeriesSplit(5)``, kernels are learned on earlier rows and judged on later ones.
     categorical_features : "from_dtype", None, or array of indices, names or a mask, default="from_dtype"
         Columns of categories, compared for equality only: text and category dtypes, and what is given by number, name
         or mask. Ordered categories of pandas count as numbers by their rank. None: categories that are numbers count
@@ -90,10 +93,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     Attributes
     ----------
-    order_, alpha_ : the chosen order and penalty.
+    order_, alpha_ : the chosen order and penalty; alpha_ is the penalty for weights of mean one.
     relevance_, bandwidth_ : arrays of shape (n_features,).
     columns_ : ``Columns``, what the columns of the table hold.
-    search_ : ``OrderSearch``, with a table and a plot of what was tried.
+    search_ : ``OrderSearch``, with a table and a plot of what was tried, the variance rho of groups' levels, and the
+        scale of intervals.
     expansion_ : ``KernelExpansion``, the fitted function.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 
@@ -150,7 +154,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         sample_weight are precisions: a weight of 2 is half the noise variance, 0 removes a row, and only ratios matter
         (with a given alpha they act as in scikit-learn's KernelRidge). groups are labels (n,), such as the person that
         a row was measured on: groups are held out whole, and share a level in the noise. Predictions and intervals are
-        for new groups.
+        for new groups. Copies, rows that agree in all features, targets and groups, count as one observation with the
+        sum of their weights.
 
         A NumPy memmap is read in blocks, as ``fit_blocks`` does.
         """
@@ -172,7 +177,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """Fit a table that need not fit into memory: it is read in blocks of rows, several times.
 
         Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is the
-        same as from ``fit`` on the same rows.
+        same as from ``fit`` on the same rows, unless some are copies: these are held out together, but not merged.
 
         Parameters
         ----------
@@ -215,10 +220,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def predict_interval(self, X: Any, coverage: float = 0.9) -> Floats:
         """Return lower and upper ends (n, 2), or (n, q, 2): a new observation lies between with this probability.
 
-        Exact fits use jackknife+ by exact leave-one-out, from the n x n kernel matrix of their rows; low-rank fits use
-        CV+. Intervals are scaled by the posterior standard deviation if that makes them shorter. Ends are infinite,
-        with a warning, if the training rows are too few for the coverage. Coverage holds near the training data; rows
-        far outside the range of a feature trigger a warning.
+        Exact fits use jackknife+ over rows or groups in closed form, from the n x n kernel matrix of their rows;
+        low-rank fits use CV+. Where later rows judge, forward residuals take their place. Widths are constant, follow
+        the posterior standard deviation, or follow it and the local size of the noise: ``search_.interval_scale`` says
+        which had the least interval score on held-out rows. Intervals are for new groups, and for rows whose precisions
+        vary as in training. Ends are infinite, with a warning, if the training rows or groups are too few for the
+        coverage. Outside the range of a feature, intervals also hold the straight continuation of the function, plus
+        and minus its bend; rows far outside trigger a warning.
         """
         check_probability("coverage", coverage)
         return self._shaped(predict_encoded(self, encoded(self, X), coverage)[1])
@@ -226,9 +234,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def leave_one_out(self, X: Any = None, y: Any = None, sample_weight: Any = None) -> LeaveOneOut:
         """Return target, prediction without that row, and predictive standard deviation (n, q) of training rows.
 
-        Closed forms give them, for the kernel and the penalty chosen on all rows. An exact fit keeps its rows, in the
-        order of ``expansion_.anchors`` (not of the table), and needs their n x n kernel matrix. A low-rank fit does not
-        keep its rows: give the training rows that you ask for, with their weights.
+        Closed forms give them, for the kernel and the penalty chosen on all rows. With groups, aggregated counts or
+        given splits, the whole group or fold is left out; where later rows judge, only tested rows are returned. An
+        exact fit keeps its rows, copies as one, in the order of ``expansion_.anchors`` (not of the table), and needs
+        their n x n kernel matrix. A low-rank fit does not keep its rows: give the training rows that you ask for, with
+        their weights. It leaves out single rows, and raises ValueError if it has groups.
         """
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
         if isinstance(uncertainty, ExactUncertainty):
