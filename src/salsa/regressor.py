@@ -206,7 +206,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         X, threads = encoded(self, X), parse_threads(self.n_jobs)
         f = self.expansion_.predict(X, n_threads=threads)
-        values, transform = self._shaped(in_units(self, f)), fitted_of(self).transform
+        transform = self._fitted.transform
+        values = self._shaped(f if transform is None else transform.mean(f))
         if not return_std:
             return values
         sd = self._posterior_sd(X)

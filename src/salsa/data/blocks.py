@@ -125,30 +125,36 @@ def survey_block(block: RawBlock, categorical_features: Any, transform: str | No
     return read_table(block, categorical_features, transform, keep_prints=True).survey if len(block.X) else None
 
 
-def read_parts(source: Source, seen: Survey, transform: str | None = None) -> Iterator[Observations]:
+def read_parts(source: Source, reading: Reading, expected: int) -> Iterator[Observations]:
     """Yield the rows of positive weight as numbers; raise ValueError if the first pass found another number of rows."""
     rows = 0
     for block in (block for block in source() if len(block.X)):
-        part = part_of(block, Reading(seen.columns, seen.groups, transform))
+        part = part_of(block, reading)
         rows += len(part.X)
         yield part
-    if rows != seen.rows:
+    if rows != expected:
         advice = "give a list, a function that returns a new iterator each time, or a file"
-        raise ValueError(f"the blocks held {seen.rows} rows when first read and {rows} when read again: {advice}")
+        raise ValueError(f"the blocks held {expected} rows when first read and {rows} when read again: {advice}")
 
 
 class Reading(NamedTuple):
-    """How blocks become numbers, once all were seen: columns, labels of groups, and the transform of targets."""
+    """How blocks become numbers, once all were seen: columns, groups, transform of targets, unit of weights."""
 
     columns: Columns
     groups: Groups | None = None
     transform: str | None = None
+    mean_weight: float = 1.0
+
+    @classmethod
+    def after(cls, seen: Survey, transform: str | None) -> Reading:
+        """Return how to read the blocks of a survey; weights become one on average."""
+        return cls(seen.columns, seen.groups, transform, seen.weight / seen.rows)
 
 
 def part_of(block: RawBlock, reading: Reading) -> Observations:
     """Return the rows of positive weight as numbers."""
     X, y = checked_rows(reading.columns.encode(block.X), block.y)
-    weight = checked_weights(block.weight, X)
+    weight = checked_weights(block.weight, X) / reading.mean_weight
     code = None if reading.groups is None else reading.groups.encode(block.groups, len(X))
     return Observations(X, transformed(reading.transform, y.reshape(len(y), -1)), weight, code).some(weight > 0)
 
