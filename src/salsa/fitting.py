@@ -31,7 +31,7 @@ from salsa.data.blocks import RawBlock, Source, Survey, Table, read_parts, read_
 from salsa.data.columns import Columns
 from salsa.data.copies import row_hashes
 from salsa.data.noise import Noise
-from salsa.data.observing import Judgeable, judged, judged_stream
+from salsa.data.observing import Judgeable, judged, judged_stream, mean_weight
 from salsa.data.rows import Observations, Rows, ScaledRows, StreamedRows, array_rows
 from salsa.data.splits import (
     Given,
@@ -98,7 +98,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         splits = drawn_table_splits(n, options.cv, unit, random_state)
     else:
         splits = given_table_splits(raw, unit, grouped=grouped is not None)
-    mean = seen.weight / seen.rows
+    mean = mean_weight(seen.prints.weight)
     options = options.for_weights(mean)
     return _fit_many(options, ScaledRows(rows, mean), mean, seen, splits, [*notes, *copies], progress)
 

@@ -55,7 +55,6 @@ class Survey(NamedTuple):
     outputs: int
     flat: bool  # y had one dimension
     rows: int  # number of rows with positive weight
-    weight: float
     counts: Counts
     targets: TargetValues
     groups: Groups | None
@@ -70,7 +69,6 @@ class Survey(NamedTuple):
             low=np.fmin(self.low, other.low),
             high=np.fmax(self.high, other.high),
             rows=self.rows + other.rows,
-            weight=self.weight + other.weight,
             counts=self.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
@@ -108,12 +106,12 @@ def read_table(block: RawBlock, categorical_features: Any, *, keep_prints: bool 
     used, Y = weight > 0, y.reshape(len(y), -1)
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
-    rows, total, groups = int(used.sum()), float(weight.sum()), checked_groups(block.groups, len(X))
+    rows, groups = int(used.sum()), checked_groups(block.groups, len(X))
     code = None if groups is None else groups.code
     table = Observations(X, Y, weight, code)
     groups = None if groups is None else groups._replace(code=groups.code[used])
     prints = prints_of(table._replace(group=None).some(used)) if keep_prints else Prints.none()
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets, groups, prints)
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
     return Table(seen, table)
 
 

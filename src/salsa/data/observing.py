@@ -37,8 +37,8 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
     if cells is not None and cells.copies.any():
         rows, places = merged(kept, cells, pattern)
         unit, counts = _at(unit, places), _at(counts, places)
-    weight, mean = _one_on_average(rows.weight)
-    rows = rows._replace(weight=weight, group=None if rows.group is None else _numbered(rows.group))
+    mean = mean_weight(rows.weight)
+    rows = rows._replace(weight=rows.weight / mean, group=None if rows.group is None else _numbered(rows.group))
     return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
@@ -74,12 +74,9 @@ def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
     return (f"{copies} of {n} {what}, target included: copies count as one observation with the sum of their weights",)
 
 
-def _one_on_average(weight: Floats) -> tuple[Floats, float]:
-    """Return weights of mean one, exactly ones if all are equal, and the mean."""
-    if weight.min() == weight.max():
-        return np.ones(len(weight)), float(weight[0])
-    mean = float(weight.mean())
-    return weight / mean, mean
+def mean_weight(weight: Floats) -> float:
+    """Return the mean of the weights (n,), without rounding if all are equal: over it, they are exactly one."""
+    return float(weight[0] if weight.min() == weight.max() else weight.mean())
 
 
 def _numbered(labels: Places) -> Places:
