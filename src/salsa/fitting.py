@@ -32,7 +32,7 @@ from salsa.data.columns import Columns
 from salsa.data.copies import row_hashes
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
-from salsa.data.rows import Observations, Rows, StreamedRows, array_rows
+from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
 from salsa.data.splits import (
     Given,
     Splits,
@@ -93,7 +93,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
         require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
         whole = rows.take(np.arange(n))
-        whole = whole._replace(weight=whole.weight * (seen.weight / seen.rows))
+        whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
         return _fit_in_memory(options, Table(seen, whole), notes, progress)
     (unit, copies), random_state, grouped = judged_stream(seen), check_random_state(options.random_state), seen.groups
     given = Given(np.ones(n, dtype=bool), groups=None if grouped is None else grouped.code)
@@ -102,7 +102,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         splits = drawn_table_splits(n, options.cv, unit, random_state)
     else:
         splits = given_table_splits(raw, unit, grouped=grouped is not None)
-    mean = seen.weight / seen.rows
+    mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
     return _fit_many(options, rows, mean, seen, splits, [*notes, *copies], progress)
 
@@ -157,7 +157,7 @@ def _fit_all(
 def _fit_many(
     options: Options,
     rows: Rows,
-    mean_weight: float,
+    mean: float,
     seen: Survey,
     splits: TableSplits,
     notes: list[str],
@@ -181,7 +181,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean_weight, two_valued=seen.targets.two_valued)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, plan, found, solution, notes)

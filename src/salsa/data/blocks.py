@@ -19,7 +19,7 @@ from sklearn.utils.validation import _get_feature_names
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, learn_table, merged_columns
 from salsa.data.copies import Prints, prints_of
-from salsa.data.rows import Observations
+from salsa.data.rows import Observations, mean_weight
 from salsa.data.targets import (
     Groups,
     TargetValues,
@@ -56,7 +56,6 @@ class Survey(NamedTuple):
     outputs: int
     flat: bool  # y had one dimension
     rows: int  # number of rows with positive weight
-    weight: float
     counts: Counts
     targets: TargetValues
     groups: Groups | None
@@ -71,7 +70,6 @@ class Survey(NamedTuple):
             low=np.fmin(self.low, other.low),
             high=np.fmax(self.high, other.high),
             rows=self.rows + other.rows,
-            weight=self.weight + other.weight,
             counts=self.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
@@ -111,12 +109,12 @@ def read_table(
     used, Y = weight > 0, transformed(transform, y.reshape(len(y), -1))
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
-    rows, total, groups = int(used.sum()), float(weight.sum()), checked_groups(block.groups, len(X))
+    rows, groups = int(used.sum()), checked_groups(block.groups, len(X))
     code = None if groups is None else groups.code
     table = Observations(X, Y, weight, code)
     groups = None if groups is None else groups._replace(code=groups.code[used])
     prints = prints_of(table._replace(group=None).some(used)) if keep_prints else Prints.none()
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets, groups, prints)
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
     return Table(seen, table)
 
 
@@ -148,7 +146,7 @@ class Reading(NamedTuple):
     @classmethod
     def after(cls, seen: Survey, transform: str | None) -> Reading:
         """Return how to read the blocks of a survey; weights become one on average."""
-        return cls(seen.columns, seen.groups, transform, seen.weight / seen.rows)
+        return cls(seen.columns, seen.groups, transform, mean_weight(seen.prints.weight))
 
 
 def part_of(block: RawBlock, reading: Reading) -> Observations:

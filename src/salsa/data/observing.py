@@ -9,7 +9,7 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa.data.blocks import Survey
 from salsa.data.copies import Cells, Hashes, find_cells, merged, prints_of
-from salsa.data.rows import Observations
+from salsa.data.rows import Observations, mean_weight
 
 
 class Judgeable(NamedTuple):
@@ -37,8 +37,8 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
     if cells is not None and cells.copies.any():
         rows, places = merged(kept, cells, pattern)
         unit, counts = _at(unit, places), _at(counts, places)
-    weight, mean = _one_on_average(rows.weight)
-    rows = rows._replace(weight=weight, group=None if rows.group is None else _numbered(rows.group))
+    mean = mean_weight(rows.weight)
+    rows = rows._replace(weight=rows.weight / mean, group=None if rows.group is None else _numbered(rows.group))
     return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
@@ -79,14 +79,6 @@ def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
     copies = cells.repeated
     what = "row is a copy of another" if copies == 1 else "rows are copies of others"
     return (f"{copies} of {n} {what}, target included: copies count as one observation with the sum of their weights",)
-
-
-def _one_on_average(weight: Floats) -> tuple[Floats, float]:
-    """Return weights of mean one, exactly ones if all are equal, and the mean."""
-    if weight.min() == weight.max():
-        return np.ones(len(weight)), float(weight[0])
-    mean = float(weight.mean())
-    return weight / mean, mean
 
 
 def _numbered(labels: Places) -> Places:

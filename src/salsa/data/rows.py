@@ -99,6 +99,11 @@ class StreamedRows:
             return reduce(add, results)
 
 
+def mean_weight(weight: Floats) -> float:
+    """Return the mean of the weights (n,), without rounding if all are equal: over it, they are exactly one."""
+    return float(weight[0] if weight.min() == weight.max() else weight.mean())
+
+
 def joined(parts: Sequence[Any]) -> Any:
     """Return the arrays one after the other; None if they are None."""
     return None if parts[0] is None else np.concatenate(parts)

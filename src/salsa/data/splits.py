@@ -303,8 +303,8 @@ def _given_folds(cv: Any, given: Given) -> list[Fold]:
     n = int(given.used.sum())
     X = np.empty((len(given.used), 1)) if given.X is None else given.X
     number = np.cumsum(given.used) - 1  # index of each row among the rows in use
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The groups parameter is ignored")  # whether groups are cut is checked later
+    with warnings.catch_warnings():  # groups are not ignored by the fit
+        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
         splits = list(check_cv(cv).split(X, given.Y, given.groups))
     pairs = [(_rows(train, given.used), _rows(test, given.used)) for train, test in splits]
     folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]

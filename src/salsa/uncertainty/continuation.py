@@ -60,7 +60,7 @@ def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, cove
     sd (k, q) is the standard deviation of f at the nearest points. The difference of two such values, over STRAIGHT of
     the range, has an error of at most about sqrt(2) sd: it is carried on to the distance of the row.
     """
-    finite = np.isfinite(at_nearest).all(axis=-1)  # with too few rows, all ends are infinite
+    finite = np.asarray(np.isfinite(at_nearest).all(axis=-1))  # with too few rows, all ends are infinite
     at_nearest = np.where(finite[..., None], at_nearest, 0.0)
     slope_error = float(norm.ppf(0.5 + 0.5 * coverage)) * np.sqrt(2.0) * sd * outside.distance / STRAIGHT
     centre, half = at_nearest.mean(axis=-1), 0.5 * np.ptp(at_nearest, axis=-1)
