@@ -272,7 +272,8 @@ def uncertainty_from(
         raise ValueError("its uncertainty is not of its features")
     with one_blas_thread():  # as in the fit, for the same bits
         kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
-    if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
+    in_range = ((unit > 0) & np.isfinite(unit)).all()
+    if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not in_range:
         raise ValueError("its uncertainty is not of its outputs")
     *_, grouped, mean = arrays.get("cv_judged", _USUAL)
     if not WEIGHT_LIMITS[0] <= mean <= WEIGHT_LIMITS[1]:
@@ -357,7 +358,8 @@ def _local_scale(arrays: Mapping[str, Floats], expansion: KernelExpansion, q: in
     D = expansion.kernel.n_features
     if anchors.shape[1:] != (D,) or coef.shape != (len(anchors), q) or offset.shape != (q,) or bandwidth.shape != (D,):
         raise ValueError("its local scale is not of its features and outputs")
-    if not (np.isfinite(coef).all() and np.isfinite(offset).all()):
+    observed = anchors if expansion.kernel.distributions is None else anchors[~np.isnan(anchors)]
+    if not all(np.isfinite(values).all() for values in (coef, offset, observed)):
         raise ValueError("its local scale is not finite")
     return LocalScale(KernelExpansion(main_effects(expansion.kernel, bandwidth), anchors, coef, offset))
 
