@@ -125,8 +125,8 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     else:
         table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
-    rows = array_rows(whole.rows, threads)
-    return _fit_many(options, rows, whole.mean_weight, seen, table_splits, notes, progress)
+    streamed = array_rows(whole.rows, threads)
+    return _fit_many(options, streamed, whole.mean_weight, seen, table_splits, notes, progress)
 
 
 def _fit_all(
@@ -152,7 +152,7 @@ def _fit_all(
 def _fit_many(
     options: Options,
     rows: Rows,
-    mean_weight: float,
+    mean: float,
     seen: Survey,
     splits: TableSplits,
     notes: list[str],
@@ -175,8 +175,8 @@ def _fit_many(
         found = choose_order(options, smaller, plan, LOSS, progress)
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
-        judges = {"rho": plan.rho, "table": splits, "mean_weight": mean_weight}
-        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, **judges)
+        task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
+        task = task._replace(mean_weight=mean)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(seen, plan, found, solution, notes)

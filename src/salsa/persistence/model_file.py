@@ -287,7 +287,12 @@ def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> t
     rho, units = _known(arrays, "judged", (2,), np.zeros(2))
     group, block, fold = (_places(arrays, name, n) for name in ("group", "block", "fold"))
     counts = _known(arrays, "counts", (n,), None)
-    if not np.isfinite(rho) or rho < 0 or not 0 <= units <= n or (counts is not None and not (counts > 0).all()):
+    if (
+        not np.isfinite(rho)
+        or rho < 0
+        or not 0 <= units <= n
+        or (counts is not None and not ((counts > 0) & np.isfinite(counts)).all())
+    ):
         raise ValueError("its groups or counts are out of range")
     forward = None
     if "forward_row" in arrays:

@@ -51,7 +51,7 @@ class RidgeTask(NamedTuple):
     splits: Splits | None = None  # of the sample, if it is all rows
     counts: Floats | None = None  # how many new observations a row of the sample stands for; None: one
     table: TableSplits | None = None  # of all rows, if there are more
-    mean_weight: float = 1.0  # of the weights as given: those of the rows are divided by it
+    mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
 
     @property
     def noise(self) -> Noise:
