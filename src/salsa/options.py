@@ -60,7 +60,7 @@ class Options:
     categorical_features: Any
     random_state: Any
     resources: Resources
-    transform: str | None  # of the target
+    transform: str | None  # the scale of the target on which the model is learned
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:

@@ -198,7 +198,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """Return f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
         With a target_transform, this is the conditional mean of the target, not the transformed-back mean of its
-        transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation is that of
+        transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation describes
         this mean, to first order.
 
         The standard deviation describes f, without the noise of a new observation, in the Gaussian-process reading of

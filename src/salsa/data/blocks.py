@@ -136,7 +136,7 @@ def read_parts(source: Source, reading: Reading, expected: int) -> Iterator[Obse
 
 
 class Reading(NamedTuple):
-    """How blocks become numbers, once all were seen: columns, groups, transform of targets, unit of weights."""
+    """The way from blocks to numbers, once all were seen: columns, groups, transform of targets, unit of weights."""
 
     columns: Columns
     groups: Groups | None = None

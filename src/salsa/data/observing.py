@@ -1,4 +1,4 @@
-"""From rows to observations: copies are merged, weights are one on average, and units say what is held out together."""
+"""Observations from rows: copies are merged, weights are one on average, and units say what is held out together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Judgeable(NamedTuple):
     places: Places  # (n,) of the observations among the rows of the table
     unit: Places | None  # (n,) of groups, or of cells of aggregated counts; None: every row by itself
     counts: Floats | None  # (n,) how many new observations a row stands for; None: one
-    mean_weight: float  # of the weights as given
+    mean_weight: float  # the mean of the weights as given
     notes: tuple[str, ...]
 
     def ascending(self) -> Judgeable:

@@ -380,7 +380,7 @@ def _partition(folds: Sequence[Fold], n: int) -> Places | None:
 
 
 def _at(fold: FoldOf, places: Places) -> Places:
-    """Return the folds of these rows, which ascend, without asking for those of all rows at once."""
+    """Return the folds of these rows, which ascend, without asking for the folds of all rows at once."""
     found = np.empty(len(places), dtype=np.intp)
     for start in range(0, int(places[-1]) + 1, SLICE):
         low, high = np.searchsorted(places, (start, start + SLICE))

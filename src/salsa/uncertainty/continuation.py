@@ -30,7 +30,7 @@ class Outside(NamedTuple):
 
 
 def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None = None) -> Outside | None:
-    """Return the rows outside the range of a feature that the model uses; None if there are none."""
+    """Return the rows outside the range of a feature that the model uses; None if all are inside."""
     low, high = expansion.ends
     width = high - low
     used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
