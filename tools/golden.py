@@ -3,7 +3,7 @@
     python tools/golden.py compare OTHER/src        fit all settings with both trees on this machine; compare the bits
     python tools/golden.py compare OTHER/src --within 1e-9         ... choices are equal, numbers agree to this share
     python tools/golden.py compare OTHER/src --without sd notes    ... leave these entries out
-    python tools/golden.py write FOLDER             write FOLDER/*.salsa and FOLDER/expected.json with this tree
+    python tools/golden.py write FOLDER             write FOLDER/expected.json with this tree
 
 ``compare`` runs each tree in its own process and prints the settings that differ. ``write`` makes what
 ``tests/test_golden.py`` reads. Bits differ between processors, so the test asks for equal choices and 1e-6.
@@ -236,11 +236,10 @@ def compare(source: str, within: float, without: list[str]) -> int:
 
 
 def write(folder: Path) -> None:
-    """Write the model file of every setting, and what it should give back."""
+    """Write what the fit of every setting gives, as the tests expect it from now on."""
     folder.mkdir(parents=True, exist_ok=True)
     expected = {}
     for name, model, rows in fitted():
-        model.save(folder / f"{name}.salsa")
         found = record(model, rows)
         expected[name] = {key: plain_list(value) for key, value in found.items()}
     (folder / "expected.json").write_text(json.dumps(expected) + "\n", encoding="utf-8")

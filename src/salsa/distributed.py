@@ -25,6 +25,7 @@ except ImportError as error:
 from salsa._utils.progress import Progress, with_callbacks
 from salsa.data.blocks import Reading, survey_block, together
 from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
+from salsa.data.targets import check_total_weight
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
 from salsa.options import parse_options, parse_resources
@@ -101,7 +102,8 @@ class DaskSalsaRegressor(SalsaRegressor):
             seen = together(surveys)
             used = [(block, part.rows) for block, part in zip(blocks, surveys, strict=True) if part and part.rows]
             parts, counts = [block for block, _ in used], [count for _, count in used]
-            reading = Reading(seen.columns, seen.groups, options.transform)
+            check_total_weight(seen.rows)
+            reading = Reading.after(seen, options.transform)
             rows = ClusterRows(client, parts, counts, reading)
             assign(self, fit_rows(options, rows, seen, progress))
             progress.end()

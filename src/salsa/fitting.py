@@ -27,12 +27,12 @@ from salsa._utils.progress import Progress
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
-from salsa.data.blocks import RawBlock, Source, Survey, Table, read_parts, read_table, survey
+from salsa.data.blocks import RawBlock, Reading, Source, Survey, Table, read_parts, read_table, survey
 from salsa.data.columns import Columns
 from salsa.data.copies import row_hashes
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
-from salsa.data.rows import Observations, Rows, ScaledRows, StreamedRows, array_rows
+from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
 from salsa.data.splits import (
     Given,
     Splits,
@@ -77,13 +77,14 @@ def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     """Fit rows that are read in blocks, again and again."""
     seen = survey(source(), options.categorical_features, options.transform)
     threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
-    rows = StreamedRows(partial(read_parts, source, seen, options.transform), seen.rows, threads)
+    check_total_weight(seen.rows)
+    reading = Reading.after(seen, options.transform)
+    rows = StreamedRows(partial(read_parts, source, reading, seen.rows), seen.rows, threads)
     return fit_rows(options, rows, seen, progress)
 
 
 def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:
-    """Fit rows whose columns and ranges a first pass (`Survey`) has found."""
-    check_total_weight(seen.rows)
+    """Fit rows whose columns and ranges a first pass (`Survey`) has found; their weights are one on average."""
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_features(options, D)
@@ -91,7 +92,9 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     if find_solver(name).needs_all_rows:
         need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
         require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
-        return _fit_in_memory(options, Table(seen, rows.take(np.arange(n))), notes, progress)
+        whole = rows.take(np.arange(n))
+        whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
+        return _fit_in_memory(options, Table(seen, whole), notes, progress)
     (unit, copies), random_state, grouped = judged_stream(seen), check_random_state(options.random_state), seen.groups
     given = Given(np.ones(n, dtype=bool), groups=None if grouped is None else grouped.code)
     raw = given_splits(options.cv, given, random_state)
@@ -99,9 +102,9 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         splits = drawn_table_splits(n, options.cv, unit, random_state)
     else:
         splits = given_table_splits(raw, unit, grouped=grouped is not None)
-    mean = seen.weight / seen.rows
-    options = options.for_weights(mean)
-    return _fit_many(options, ScaledRows(rows, mean), mean, seen, splits, [*notes, *copies], progress)
+    mean = mean_weight(seen.prints.weight)
+    options = _for_weights(options, mean)
+    return _fit_many(options, rows, mean, seen, splits, [*notes, *copies], progress)
 
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
@@ -113,7 +116,7 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
     notes, n = [*notes, *whole.notes], len(whole.rows.X)
     name, rank = _solver(options, n)
-    options = options.for_weights(whole.mean_weight)
+    options = _for_weights(options, whole.mean_weight)
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         if raw is None:
@@ -154,7 +157,7 @@ def _fit_all(
 def _fit_many(
     options: Options,
     rows: Rows,
-    mean_weight: float,
+    mean: float,
     seen: Survey,
     splits: TableSplits,
     notes: list[str],
@@ -178,7 +181,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean_weight, two_valued=seen.targets.two_valued)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, plan, found, solution, notes)
@@ -204,6 +207,11 @@ def _fitted(
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)
     parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
+
+
+def _for_weights(options: Options, mean: float) -> Options:
+    """Return the options for weights divided by their mean: given penalties act as alpha / w on the diagonal."""
+    return options if options.alphas is None else replace(options, alphas=tuple(a / mean for a in options.alphas))
 
 
 def _solver(options: Options, n: int) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,11 +60,7 @@ class Options:
     categorical_features: Any
     random_state: Any
     resources: Resources
-    transform: str | None  # of the target
-
-    def for_weights(self, mean: float) -> Options:
-        """Return the options for weights divided by their mean: given penalties act as alpha / w on the diagonal."""
-        return self if self.alphas is None else replace(self, alphas=tuple(alpha / mean for alpha in self.alphas))
+    transform: str | None  # the scale of the target on which the model is learned
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:

@@ -203,7 +203,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """Return f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
         With a target_transform, this is the conditional mean of the target, not the transformed-back mean of its
-        transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation is that of
+        transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation describes
         this mean, to first order.
 
         The standard deviation describes f, without the noise of a new observation, in the Gaussian-process reading of
@@ -211,7 +211,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         """
         X, threads = encoded(self, X), parse_threads(self.n_jobs)
         f = self.expansion_.predict(X, n_threads=threads)
-        values, transform = self._shaped(in_units(self, f)), fitted_of(self).transform
+        transform = self._fitted.transform
+        values = self._shaped(f if transform is None else transform.mean(f))
         if not return_std:
             return values
         sd = self._posterior_sd(X)

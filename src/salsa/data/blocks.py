@@ -19,7 +19,7 @@ from sklearn.utils.validation import _get_feature_names
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, learn_table, merged_columns
 from salsa.data.copies import Prints, prints_of
-from salsa.data.rows import Observations
+from salsa.data.rows import Observations, mean_weight
 from salsa.data.targets import (
     Groups,
     TargetValues,
@@ -56,7 +56,6 @@ class Survey(NamedTuple):
     outputs: int
     flat: bool  # y had one dimension
     rows: int  # number of rows with positive weight
-    weight: float
     counts: Counts
     targets: TargetValues
     groups: Groups | None
@@ -71,7 +70,6 @@ class Survey(NamedTuple):
             low=np.fmin(self.low, other.low),
             high=np.fmax(self.high, other.high),
             rows=self.rows + other.rows,
-            weight=self.weight + other.weight,
             counts=self.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
@@ -111,12 +109,12 @@ def read_table(
     used, Y = weight > 0, transformed(transform, y.reshape(len(y), -1))
     low, high = np.fmin.reduce(X, axis=0), np.fmax.reduce(X, axis=0)
     counts, targets = count_values(columns, X[used], is_text), target_values(Y[used])
-    rows, total, groups = int(used.sum()), float(weight.sum()), checked_groups(block.groups, len(X))
+    rows, groups = int(used.sum()), checked_groups(block.groups, len(X))
     code = None if groups is None else groups.code
     table = Observations(X, Y, weight, code)
     groups = None if groups is None else groups._replace(code=groups.code[used])
     prints = prints_of(table._replace(group=None).some(used)) if keep_prints else Prints.none()
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, total, counts, targets, groups, prints)
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
     return Table(seen, table)
 
 
@@ -125,30 +123,36 @@ def survey_block(block: RawBlock, categorical_features: Any, transform: str | No
     return read_table(block, categorical_features, transform, keep_prints=True).survey if len(block.X) else None
 
 
-def read_parts(source: Source, seen: Survey, transform: str | None = None) -> Iterator[Observations]:
+def read_parts(source: Source, reading: Reading, expected: int) -> Iterator[Observations]:
     """Yield the rows of positive weight as numbers; raise ValueError if the first pass found another number of rows."""
     rows = 0
     for block in (block for block in source() if len(block.X)):
-        part = part_of(block, Reading(seen.columns, seen.groups, transform))
+        part = part_of(block, reading)
         rows += len(part.X)
         yield part
-    if rows != seen.rows:
+    if rows != expected:
         advice = "give a list, a function that returns a new iterator each time, or a file"
-        raise ValueError(f"the blocks held {seen.rows} rows when first read and {rows} when read again: {advice}")
+        raise ValueError(f"the blocks held {expected} rows when first read and {rows} when read again: {advice}")
 
 
 class Reading(NamedTuple):
-    """How blocks become numbers, once all were seen: columns, labels of groups, and the transform of targets."""
+    """The way from blocks to numbers, once all were seen: columns, groups, transform of targets, unit of weights."""
 
     columns: Columns
     groups: Groups | None = None
     transform: str | None = None
+    mean_weight: float = 1.0
+
+    @classmethod
+    def after(cls, seen: Survey, transform: str | None) -> Reading:
+        """Return how to read the blocks of a survey; weights become one on average."""
+        return cls(seen.columns, seen.groups, transform, mean_weight(seen.prints.weight))
 
 
 def part_of(block: RawBlock, reading: Reading) -> Observations:
     """Return the rows of positive weight as numbers."""
     X, y = checked_rows(reading.columns.encode(block.X), block.y)
-    weight = checked_weights(block.weight, X)
+    weight = checked_weights(block.weight, X) / reading.mean_weight
     code = None if reading.groups is None else reading.groups.encode(block.groups, len(X))
     return Observations(X, transformed(reading.transform, y.reshape(len(y), -1)), weight, code).some(weight > 0)
 

@@ -48,7 +48,7 @@ class Noise:
 
     @cached_property
     def ones(self) -> Floats:
-        """T 1 (n,), the direction of an intercept."""
+        """The direction T 1 (n,) of an intercept."""
         return self.whiten(np.ones((len(self.weight), 1)))[:, 0]
 
     @cached_property

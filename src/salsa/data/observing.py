@@ -1,4 +1,4 @@
-"""From rows to observations: copies are merged, weights are one on average, and units say what is held out together."""
+"""Observations from rows: copies are merged, weights are one on average, and units say what is held out together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa.data.blocks import Survey
 from salsa.data.copies import Cells, Hashes, find_cells, merged, prints_of
-from salsa.data.rows import Observations
+from salsa.data.rows import Observations, mean_weight
 
 
 class Judgeable(NamedTuple):
@@ -19,7 +19,7 @@ class Judgeable(NamedTuple):
     places: Places  # (n,) of the observations among the rows of the table
     unit: Places | None  # (n,) of groups, or of cells of aggregated counts; None: every row by itself
     counts: Floats | None  # (n,) how many new observations a row stands for; None: one
-    mean_weight: float  # of the weights as given
+    mean_weight: float  # the mean of the weights as given
     notes: tuple[str, ...]
 
     def ascending(self) -> Judgeable:
@@ -37,8 +37,8 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
     if cells is not None and cells.copies.any():
         rows, places = merged(kept, cells, pattern)
         unit, counts = _at(unit, places), _at(counts, places)
-    weight, mean = _one_on_average(rows.weight)
-    rows = rows._replace(weight=weight, group=None if rows.group is None else _numbered(rows.group))
+    mean = mean_weight(rows.weight)
+    rows = rows._replace(weight=rows.weight / mean, group=None if rows.group is None else _numbered(rows.group))
     return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
@@ -79,14 +79,6 @@ def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
     copies = cells.repeated
     what = "row is a copy of another" if copies == 1 else "rows are copies of others"
     return (f"{copies} of {n} {what}, target included: copies count as one observation with the sum of their weights",)
-
-
-def _one_on_average(weight: Floats) -> tuple[Floats, float]:
-    """Return weights of mean one, exactly ones if all are equal, and the mean."""
-    if weight.min() == weight.max():
-        return np.ones(len(weight)), float(weight[0])
-    mean = float(weight.mean())
-    return weight / mean, mean
 
 
 def _numbered(labels: Places) -> Places:

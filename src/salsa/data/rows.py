@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import reduce
 from itertools import islice
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -99,26 +99,9 @@ class StreamedRows:
             return reduce(add, results)
 
 
-@dataclass(frozen=True, eq=False)
-class ScaledRows:
-    """Rows with their weights divided by the mean weight."""
-
-    rows: Rows
-    mean: float
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, places: Places) -> Observations:
-        taken = self.rows.take(places)
-        return taken._replace(weight=taken.weight / self.mean)
-
-    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
-        return self.rows.total(partial(_of_scaled, function, self.mean), add, fold, size, every)
-
-
-def _of_scaled(function: Callable[[Block], T], mean: float, block: Block) -> T:
-    return function(block._replace(weight=block.weight / mean))
+def mean_weight(weight: Floats) -> float:
+    """Return the mean of the weights (n,), without rounding if all are equal: over it, they are exactly one."""
+    return float(weight[0] if weight.min() == weight.max() else weight.mean())
 
 
 def joined(parts: Sequence[Any]) -> Any:

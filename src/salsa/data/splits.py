@@ -6,6 +6,7 @@ folds or rows. A unit is what is held out as a whole: a row, a group, or a cell 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -302,7 +303,9 @@ def _given_folds(cv: Any, given: Given) -> list[Fold]:
     n = int(given.used.sum())
     X = np.empty((len(given.used), 1)) if given.X is None else given.X
     number = np.cumsum(given.used) - 1  # index of each row among the rows in use
-    splits = check_cv(cv).split(X, given.Y, given.groups)
+    with warnings.catch_warnings():  # groups are not ignored by the fit
+        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+        splits = list(check_cv(cv).split(X, given.Y, given.groups))
     pairs = [(_rows(train, given.used), _rows(test, given.used)) for train, test in splits]
     folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
     if not folds:
@@ -377,7 +380,7 @@ def _partition(folds: Sequence[Fold], n: int) -> Places | None:
 
 
 def _at(fold: FoldOf, places: Places) -> Places:
-    """Return the folds of these rows, which ascend, without asking for those of all rows at once."""
+    """Return the folds of these rows, which ascend, without asking for the folds of all rows at once."""
     found = np.empty(len(places), dtype=np.intp)
     for start in range(0, int(places[-1]) + 1, SLICE):
         low, high = np.searchsorted(places, (start, start + SLICE))

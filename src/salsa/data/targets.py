@@ -88,7 +88,7 @@ def checked_groups(groups: Any, n: int) -> Groups | None:
     values = np.asarray(groups.to_numpy() if hasattr(groups, "to_numpy") else groups)
     if values.shape != (n,):
         raise ValueError(f"groups has the shape {values.shape}: give one label for each of the {n} rows")
-    missing = np.flatnonzero(_is_missing(values))
+    missing = np.flatnonzero(pd.isna(values))
     if len(missing):
         raise ValueError(
             f"groups: row {missing[0]} has no label ({len(missing)} rows in all); drop them or name a group"
@@ -108,14 +108,6 @@ def telling_groups(groups: Groups | None) -> Groups | None:
         label = groups.labels[groups.code[0]]
         raise ValueError(f"groups: all rows are in the group {label}; at least 2 groups are needed, or none")
     return None if number == n else groups
-
-
-def _is_missing(values: NDArray[Any]) -> NDArray[np.bool_]:
-    if values.dtype.kind == "f":
-        return np.asarray(np.isnan(values))
-    if values.dtype != object:
-        return np.zeros(len(values), dtype=bool)
-    return np.array([value is None or value != value or value is pd.NA for value in values])
 
 
 def _check_integers(y: Any) -> None:

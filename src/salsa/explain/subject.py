@@ -55,12 +55,12 @@ class Subject:
 
     @property
     def target(self) -> str:
-        """What the function predicts, for the axes of pictures: "prediction", or "log of the target"."""
+        """The name of the function's values on the axes of pictures: "prediction", or "log of the target"."""
         return "prediction" if self.transform is None else f"{self.transform} of the target"
 
     @property
     def effect(self) -> str:
-        """What an effect adds to, for the axes of pictures."""
+        """The name of an effect on the axes of pictures."""
         return "effect" if self.transform is None else f"effect on {self.target}"
 
     @property

@@ -105,7 +105,7 @@ class Posterior:
         return self.evidence.value(self.evidence.factorise(K, float(np.exp(theta[-1])), self.rho))
 
     def minimise(self, theta: Floats, iterations: int) -> Floats:
-        """Return the most probable theta near this one; `rho` becomes that of the groups."""
+        """Return the most probable theta near this one, and set `rho` to its most probable value."""
         start, bounds = theta, self.parameters.bounds(theta)
         if self.grouped:
             start, bounds = np.append(theta, np.log(self.rho)), [*bounds, LOG_RHO_RANGE]

@@ -289,7 +289,8 @@ def uncertainty_from(
         raise ValueError("its uncertainty is not of its features")
     with one_blas_thread():  # as in the fit, for the same bits
         kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
-    if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not (unit > 0).all():
+    in_range = ((unit > 0) & np.isfinite(unit)).all()
+    if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not in_range:
         raise ValueError("its uncertainty is not of its outputs")
     *_, grouped, mean = arrays.get("cv_judged", _USUAL)
     if not WEIGHT_LIMITS[0] <= mean <= WEIGHT_LIMITS[1]:
@@ -303,7 +304,12 @@ def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> t
     rho, units, local = _known(arrays, "judged", (3,), np.zeros(3))
     group, block, fold = (_places(arrays, name, n) for name in ("group", "block", "fold"))
     counts = _known(arrays, "counts", (n,), None)
-    if not np.isfinite(rho) or rho < 0 or not 0 <= units <= n or (counts is not None and not (counts > 0).all()):
+    if (
+        not np.isfinite(rho)
+        or rho < 0
+        or not 0 <= units <= n
+        or (counts is not None and not ((counts > 0) & np.isfinite(counts)).all())
+    ):
         raise ValueError("its groups or counts are out of range")
     forward = None
     if "forward_row" in arrays:
@@ -374,7 +380,8 @@ def _local_scale(arrays: Mapping[str, Floats], expansion: KernelExpansion, q: in
     D = expansion.kernel.n_features
     if anchors.shape[1:] != (D,) or coef.shape != (len(anchors), q) or offset.shape != (q,) or bandwidth.shape != (D,):
         raise ValueError("its local scale is not of its features and outputs")
-    if not (np.isfinite(coef).all() and np.isfinite(offset).all()):
+    observed = anchors if expansion.kernel.distributions is None else anchors[~np.isnan(anchors)]
+    if not all(np.isfinite(values).all() for values in (coef, offset, observed)):
         raise ValueError("its local scale is not finite")
     return LocalScale(KernelExpansion(main_effects(expansion.kernel, bandwidth), anchors, coef, offset))
 

@@ -48,11 +48,11 @@ class RidgeTask(NamedTuple):
     threads: int | None
     loss: Loss
     rho: float = 0.0  # variance of a group's level, in units of the noise
-    splits: Splits | None = None  # of the sample, if it is all rows
+    splits: Splits | None = None  # the splits of the sample, if it is all rows
     counts: Floats | None = None  # how many new observations a row of the sample stands for; None: one
-    table: TableSplits | None = None  # of all rows, if there are more
+    table: TableSplits | None = None  # the splits of all rows, if there are more
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
-    mean_weight: float = 1.0  # of the weights as given: those of the rows are divided by it
+    mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
 
     @property
     def noise(self) -> Noise:

@@ -55,7 +55,7 @@ class Ridge(NamedTuple):
     whole: RidgePath
     without: list[tuple[Floats, Floats]]
     splits: TableSplits
-    rho: float  # of the noise that was used
+    rho: float  # the shared variance in the noise that was used
 
     @property
     def solution(self) -> tuple[Floats, Floats]:

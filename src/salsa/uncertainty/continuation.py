@@ -30,7 +30,7 @@ class Outside(NamedTuple):
 
 
 def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None = None) -> Outside | None:
-    """Return the rows outside the range of a feature that the model uses; None if there are none."""
+    """Return the rows outside the range of a feature that the model uses; None if all are inside."""
     low, high = expansion.ends
     width = high - low
     used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
@@ -60,11 +60,15 @@ def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, cove
     sd (k, q) is the standard deviation of f at the nearest points. The difference of two such values, over STRAIGHT of
     the range, has an error of at most about sqrt(2) sd: it is carried on to the distance of the row.
     """
+    finite = np.asarray(np.isfinite(at_nearest).all(axis=-1))  # with too few rows, all ends are infinite
+    at_nearest = np.where(finite[..., None], at_nearest, 0.0)
     slope_error = float(norm.ppf(0.5 + 0.5 * coverage)) * np.sqrt(2.0) * sd * outside.distance / STRAIGHT
     centre, half = at_nearest.mean(axis=-1), 0.5 * np.ptp(at_nearest, axis=-1)
     half = np.hypot(half, slope_error)
     moved = np.stack([centre - half, centre + half], axis=-1) + outside.moves[..., None]  # (2, k, q, 2)
+    low = np.where(finite, moved[..., 0].min(axis=0), -np.inf)
+    high = np.where(finite, moved[..., 1].max(axis=0), np.inf)
     ends = ends.copy()
-    ends[outside.rows, :, 0] = np.minimum(ends[outside.rows, :, 0], moved[..., 0].min(axis=0))
-    ends[outside.rows, :, 1] = np.maximum(ends[outside.rows, :, 1], moved[..., 1].max(axis=0))
+    ends[outside.rows, :, 0] = np.minimum(ends[outside.rows, :, 0], low)
+    ends[outside.rows, :, 1] = np.maximum(ends[outside.rows, :, 1], high)
     return ends

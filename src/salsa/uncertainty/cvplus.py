@@ -252,7 +252,7 @@ class LowRankUncertainty:
     points: Floats  # (r, D), the anchors
     keeps_rows: bool = False
     grouped: bool = False  # rows share the levels of groups
-    mean_weight: float = 1.0  # of the training rows' weights as given: the fit divided them by it
+    mean_weight: float = 1.0  # the mean of the training rows' weights as given, which the fit divides weights by
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Do nothing: a low-rank fit keeps all that predictions need."""

@@ -45,7 +45,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 class Judged(NamedTuple):
-    """How held-out residuals are found and counted.
+    """The way in which held-out residuals are found and counted.
 
     Residuals belong to blocks that are held out together, or, where later rows judge or rows are tested otherwise than
     once, they were found at the time of the fit (`forward`).
@@ -253,7 +253,7 @@ def _block_root(A: Floats) -> Floats:
 
 
 def _new_row_scale(variance: Floats, alpha: float, weight: Floats) -> Floats:
-    """sqrt(t_-B(x_i) + alpha R_ii) for one more observation of weight one at x_i, whatever the weight of row i."""
+    """Return the scale sqrt(t_-B(x_i) + alpha R_ii) of one more observation, of weight one, at x_i."""
     new = variance + alpha * (1.0 - 1.0 / weight)
     return np.sqrt(np.maximum(new, alpha if alpha > 0.0 else _TINY))
 

@@ -41,7 +41,7 @@ class WaterfallDisplay:
     values: tuple[str | float, ...]  # values of the features: label, number or NaN
     contributions: Floats  # (D,)
     base_value: float
-    target: str = "prediction"  # what the values add up to
+    target: str = "prediction"  # the name of the sum of all values
 
     @classmethod
     def from_shapley(cls, shapley: Shapley, row: int = 0, output: int = 0) -> WaterfallDisplay:
