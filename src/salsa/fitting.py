@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory
 from salsa._utils.progress import Progress
@@ -44,7 +45,7 @@ from salsa.data.splits import (
 )
 from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
-from salsa.data.transforms import smearing
+from salsa.data.transforms import smearing, suggestions
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
@@ -104,7 +105,8 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         splits = given_table_splits(raw, unit, grouped=grouped is not None)
     mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
-    return _fit_many(options, rows, mean, seen, splits, [*notes, *copies], progress)
+    notes = [*notes, *copies, *_order_notes(splits.forward)]
+    return _fit_many(options, rows, mean, seen, splits, notes, progress)
 
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
@@ -123,13 +125,14 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
             splits = drawn_splits(n, options.cv, whole.unit, random_state)
         else:
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
-        return _fit_all(options, whole, seen, splits, notes, progress)
+        return _fit_all(options, whole, seen, splits, [*notes, *_order_notes(splits.ordered)], progress)
     if raw is None:
         table_splits = drawn_table_splits(n, options.cv, whole.unit, random_state)
     else:
         table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
     streamed = array_rows(whole.rows, threads)
+    notes = [*notes, *_order_notes(table_splits.forward)]
     return _fit_many(options, streamed, whole.mean_weight, seen, table_splits, notes, progress)
 
 
@@ -151,7 +154,7 @@ def _fit_all(
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
         task = task._replace(two_valued=seen.targets.two_valued)
         solution = solver.solve(task)
-    return _fitted(options, seen, plan, found.with_notes(*solution.notes), solution, notes)
+    return _fitted(options, seen, rows.Y, plan, found.with_notes(*solution.notes), solution, notes)
 
 
 def _fit_many(
@@ -184,7 +187,7 @@ def _fit_many(
         task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
-    return _fitted(options, seen, plan, found, solution, notes)
+    return _fitted(options, seen, sample.Y, plan, found, solution, notes)
 
 
 def _solved(
@@ -201,10 +204,11 @@ def _solved(
 
 
 def _fitted(
-    options: Options, seen: Survey, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]
+    options: Options, seen: Survey, Y: Floats, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]
 ) -> Fitted:
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
-    search = search.with_notes(plan.note, *notes, *seen.targets.notes)
+    skewed = suggestions(Y) if options.transform is None else []
+    search = search.with_notes(plan.note, *notes, *seen.targets.notes, *skewed)
     parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
@@ -240,6 +244,13 @@ def _column_notes(seen: Survey) -> list[str]:
     for doubt in doubtful:
         warn_user(doubt)
     return [*doubtful, *empty_columns(seen.columns, seen.counts)]
+
+
+def _order_notes(ordered: bool) -> list[str]:
+    """Return what is said of rows that later rows judge."""
+    if not ordered:
+        return []
+    return ["later rows judge: every choice and interval is for rows that follow; a trend in time is not continued"]
 
 
 def _check_features(options: Options, D: int) -> None:

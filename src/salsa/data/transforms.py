@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.stats import skew
 
 from salsa._utils.arrays import Floats
 
 SMEARED = 512  # the most residuals that a mean is taken over: evenly spaced quantiles of more
+SKEWED, FEWEST = 1.5, 50  # skewness from which a transform is suggested, with at least so many rows
 BLOCK = 2**20  # numbers that are computed at a time
 
 
@@ -56,6 +58,17 @@ def transformed(name: str | None, Y: Floats) -> Floats:
         raise ValueError(f"target_transform={name!r} needs targets {limit}; row {row} has {value:g}: {advice}")
     with np.errstate(all="raise"):
         return rule.forward(Y)
+
+
+def suggestions(Y: Floats) -> list[str]:
+    """Return a note for every positive output of Y (n, q) that is skewed and much less so on the log scale."""
+    found = [(skew(y), skew(np.log(y))) for y in Y.T if len(y) >= FEWEST and y.min() > 0]
+    return [
+        f"the target is positive and skewed (skewness {raw:.1f}, of its logarithm {log:.1f}):"
+        " target_transform='log' may predict better, and its intervals stay positive"
+        for raw, log in found
+        if raw > SKEWED and abs(log) < 0.5 * raw
+    ]
 
 
 @dataclass(frozen=True, eq=False)
