@@ -251,6 +251,7 @@ OUTWEIGHED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:there are too few training rows")
 @pytest.mark.parametrize("case", OUTWEIGHED)
 def test_a_row_that_outweighs_all_others_is_fitted(case):
     parameters, X, y, weight = OUTWEIGHED[case]
