@@ -1,4 +1,4 @@
-"""What a fit learns and claims does not depend on how observations are written down: weights, copies, groups, order."""
+"""Claims of a fit do not depend on how observations are written down: weights, copies, groups, order."""
 
 from functools import cache
 

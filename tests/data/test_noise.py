@@ -79,7 +79,7 @@ def test_generalised_means_are_those_of_the_inverse_covariance(noise):
 
 @given(noises(smallest=2), st.data())
 def test_some_rows_have_the_marginal_covariance(noise, data):
-    """Also rows that are not whole groups: a level that is shared stays shared."""
+    """Rows that are not whole groups work as well: a level that is shared stays shared."""
     rows = np.array(sorted(data.draw(st.sets(st.integers(0, len(noise.weight) - 1), min_size=1))))
     np.testing.assert_allclose(dense(noise.some(rows)), dense(noise)[np.ix_(rows, rows)])
 

@@ -145,6 +145,15 @@ class TestLocalScale:
         found = learn_local_scale(AdditiveKernel([1, 1], [1, 1], [0, 1]), X, np.full((50, 1), 3.0), np.arange(50) % 5)
         np.testing.assert_allclose(found(X), 1.0)
 
+    def test_counts_of_any_size_give_scales_in_range(self):
+        rng = np.random.default_rng(0)
+        X, size = rng.uniform(size=(6, 2)), np.array([[0.1], [1e3], [0.3], [1e-9], [1.0], [2.0]])
+        for count in (np.array([1.0, 1e24, 1.0, 1.0, 1e11, 1.0]), np.array([1e24, 1e24, 1.0, 1.0, 1.0, 1.0])):
+            found = learn_local_scale(AdditiveKernel([1, 1], [1, 1], [0, 1]), X, size, np.arange(6) % 2, count)
+            for scale in (found(X), found.held_out(X, np.arange(6) % 2)):
+                assert (scale >= 1e-6).all()
+                assert (scale <= 1e6).all()
+
     def test_sizes_of_zero_are_allowed(self):
         X = np.random.default_rng(0).uniform(size=(50, 2))
         for size in (np.zeros((50, 1)), np.where(np.arange(50) % 2, 1.0, 0.0)[:, None]):

@@ -7,6 +7,7 @@ features. Its penalty is chosen by cross-validation with the folds of the fit; a
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -21,6 +22,7 @@ from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 ANCHORS = 200  # rows that g is a function of
 SMOOTHNESS = 5.0  # c of the bandwidths c sd_j n^(-1/5)
 PENALTIES = 10.0 ** np.arange(-2.0, 4.1, 0.5)  # relative to the kernel's diagonal
+RANGE = 1e6  # the most by which the local scale may differ from the typical one
 LEAST = 0.05  # residuals below this share of their median count as this share: the logarithm of 0 means nothing
 
 
@@ -33,7 +35,7 @@ class LocalScale:
 
     def __call__(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """Return exp(g(x)) (m, q)."""
-        return np.exp(self.g.predict(X, n_threads=n_threads))
+        return _exp(self.g.predict(X, n_threads=n_threads))
 
     def held_out(self, X: Floats, fold: Places, *, n_threads: int | None = None) -> Floats:
         """Return exp(g(x)) (m, q) as learned without the fold (m,) of each row."""
@@ -41,7 +43,7 @@ class LocalScale:
         for k, g in enumerate(self.without):
             rows = np.flatnonzero(fold == k)
             if len(rows):
-                scale[rows] = np.exp(g.predict(X[rows], n_threads=n_threads))
+                scale[rows] = _exp(g.predict(X[rows], n_threads=n_threads))
         return scale
 
 
@@ -60,8 +62,9 @@ def learn_local_scale(
     Z = Z - level
     parts = [np.flatnonzero(fold == k) for k in range(int(fold.max()) + 1)]
     sums = [Sums.of(F[rows], Z[rows], count[rows]) for rows in parts]
-    total = sum(sums[1:], start=sums[0])
-    held = [HeldOutSums(total - part, part) for part in sums]
+    total = reduce(Sums.__add__, sums)
+    # counts may be of any size: a difference total - part could leave rounding errors alone
+    held = [HeldOutSums(reduce(Sums.__add__, [*sums[:k], *sums[k + 1 :]]), part) for k, part in enumerate(sums)]
     diagonal = float(main.diagonal(anchors[:1])[0]) or 1.0
     errors = [sum(part.squared_error(diagonal * t).sum() for part in held) for t in PENALTIES]
     alpha = diagonal * float(PENALTIES[len(errors) - 1 - int(np.argmin(errors[::-1]))])
@@ -70,6 +73,11 @@ def learn_local_scale(
         for theta, offset in (path.solution(alpha) for path in (RidgePath(total), *(part.path for part in held)))
     )
     return LocalScale(whole, tuple(without))
+
+
+def _exp(g: Floats) -> Floats:
+    """Return exp(g), within RANGE of one."""
+    return np.exp(np.clip(g, -np.log(RANGE), np.log(RANGE)))
 
 
 def main_effects(kernel: AdditiveKernel, bandwidth: Floats) -> AdditiveKernel:
