@@ -62,7 +62,7 @@ def transformed(name: str | None, Y: Floats) -> Floats:
 
 def suggestions(Y: Floats) -> list[str]:
     """Return a note for every positive output of Y (n, q) that is skewed and much less so on the log scale."""
-    found = [(skew(y), skew(np.log(y))) for y in Y.T if len(y) >= FEWEST and y.min() > 0]
+    found = [(skew(y), skew(np.log(y))) for y in Y.T if len(y) >= FEWEST and 0 < y.min() < y.max()]
     return [
         f"the target is positive and skewed (skewness {raw:.1f}, of its logarithm {log:.1f}):"
         " target_transform='log' may predict better, and its intervals stay positive"

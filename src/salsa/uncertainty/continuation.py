@@ -17,6 +17,7 @@ from scipy.stats import norm
 from salsa._utils.arrays import Floats
 from salsa.expansion import KernelExpansion
 
+NEAREST, FARTHEST = 1e-9, 1000.0  # shares of the range: rows not farther outside are inside, farther ones as far
 STRAIGHT, BENT = 0.1, 0.4  # steps inwards, as shares of the range, that slopes and curvatures are taken over
 
 
@@ -34,13 +35,15 @@ def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None
     low, high = expansion.ends
     width = high - low
     used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
-    nearest = np.where(used & ~np.isnan(X), np.clip(X, low, high), X)
-    away = np.where(used & ~np.isnan(X), X - nearest, 0.0)
-    rows: NDArray[np.bool_] = np.asarray(away.any(axis=1))
+    counted = used & ~np.isnan(X)
+    nearest = np.where(counted, np.clip(X, low, high), X)
+    farthest = FARTHEST * np.where(used, width, 0.0)
+    away = np.where(counted, np.clip(X, low - farthest, high + farthest) - nearest, 0.0)
+    distance = np.max(np.abs(away) / np.where(used, width, 1.0), axis=1, keepdims=True)  # in shares of the range
+    rows: NDArray[np.bool_] = distance[:, 0] > NEAREST
     if not rows.any():
         return None
-    nearest, away = nearest[rows], away[rows]
-    distance = np.max(np.abs(away) / np.where(used, width, 1.0), axis=1)[:, None]  # in shares of the range
+    nearest, away, distance = nearest[rows], away[rows], distance[rows]
     direction = away / distance
 
     def at(share: float) -> Floats:
