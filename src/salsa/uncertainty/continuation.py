@@ -33,14 +33,14 @@ class Outside(NamedTuple):
 def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None = None) -> Outside | None:
     """Return the rows outside the range of a feature that the model uses; None if all are inside."""
     low, high = expansion.ends
-    width = high - low
-    used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
-    counted = used & ~np.isnan(X)
-    nearest = np.where(counted, np.clip(X, low, high), X)
-    farthest = FARTHEST * np.where(used, width, 0.0)
-    away = np.where(counted, np.clip(X, low - farthest, high + farthest) - nearest, 0.0)
-    distance = np.max(np.abs(away) / np.where(used, width, 1.0), axis=1, keepdims=True)  # in shares of the range
-    rows: NDArray[np.bool_] = distance[:, 0] > NEAREST
+    with np.errstate(over="ignore", invalid="ignore"):  # values near the limits of float64 count as inside
+        width = high - low
+        used = (expansion.kernel.relevance > 0) & (width > 0) & (np.array(expansion.kernel.bases) != "equality")
+        counted, farthest = used & ~np.isnan(X), FARTHEST * np.where(used, width, 0.0)
+        nearest = np.where(counted, np.clip(X, low, high), X)
+        away = np.where(counted, np.clip(X, low - farthest, high + farthest) - nearest, 0.0)
+        distance = np.max(np.abs(away) / np.where(used, width, 1.0), axis=1, keepdims=True)  # in shares of the range
+    rows: NDArray[np.bool_] = (distance[:, 0] > NEAREST) & np.isfinite(distance[:, 0])
     if not rows.any():
         return None
     nearest, away, distance = nearest[rows], away[rows], distance[rows]
