@@ -26,6 +26,7 @@ MULTIPLES = [2.0**k for k in range(-5, 6)]  # candidates for c; then the best ti
 ROUNDING = 1e-12  # errors that differ by less, as a share of the variance of y, count as equal
 MOST_SCORED = 300  # rows scored in cross-validation if every prediction costs n^3 / 3 flops
 SMALLEST_RIDGE = 1e-14  # a smaller ridge is lost in rounding
+MANY_TIMES, MANY_ROWS = 5, 5000  # whole weights become repeated rows up to 5 times the rows and 5000 rows
 LARGEST_RANGE = 1e7  # range of a feature in bandwidths, beyond which rounding decides which row is the nearest
 FARTHEST = 8  # queries are moved to within 10^8 bandwidths of the centre; slopes have vanished at this distance
 
@@ -101,8 +102,7 @@ class LocalPolynomialRegressor(WeightedMethod):
         """Keep the rows, in units of their bandwidths, and choose the bandwidths."""
         _check_choices(self.degree, self.ridge, self.cv)
         if is_folds(self.cv):
-            rows = rows.some(rows.weight > 0)
-            rows = rows.some(rows.ascending())
+            rows = written_out(rows.some(rows.weight > 0))
         used, c, self.cv_errors_ = rows.weight > 0, _multiple(self.bandwidth), dict[float, float]()
         kept = rows.some(used)
         unit = self._bandwidth_unit(kept.X, kept.weight)
@@ -166,6 +166,14 @@ class LocalPolynomialRegressor(WeightedMethod):
         with one_blas_thread():  # queries are independent: our own threads share them
             parts = Parallel(n_jobs=self.n_jobs, prefer="threads")(delayed(fits)(share, multiples) for share in shares)
         return np.concatenate(parts, axis=1)
+
+
+def written_out(rows: Observations) -> Observations:
+    """Return the rows in ascending order, with whole weights as repeated rows unless there would be too many."""
+    if (rows.weight % 1 == 0).all() and rows.weight.sum() <= min(MANY_TIMES * len(rows.X), MANY_ROWS):
+        rows = rows.some(np.repeat(np.arange(len(rows.X)), rows.weight.astype(np.intp)))
+        rows = rows._replace(weight=np.ones(len(rows.X)))
+    return rows.some(rows.ascending())
 
 
 def _check_choices(degree: Any, ridge: Any, cv: Any) -> None:
