@@ -304,12 +304,8 @@ def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> t
     rho, units, local = _known(arrays, "judged", (3,), np.zeros(3))
     group, block, fold = (_places(arrays, name, n) for name in ("group", "block", "fold"))
     counts = _known(arrays, "counts", (n,), None)
-    if (
-        not np.isfinite(rho)
-        or rho < 0
-        or not 0 <= units <= n
-        or (counts is not None and not ((counts > 0) & np.isfinite(counts)).all())
-    ):
+    known = 0 <= rho < np.inf and 0 <= units <= n and local in (0, 1)
+    if not known or (counts is not None and not ((counts > 0) & np.isfinite(counts)).all()):
         raise ValueError("its groups or counts are out of range")
     forward = None
     if "forward_row" in arrays:
