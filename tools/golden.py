@@ -118,7 +118,7 @@ def make_settings(folder: Path) -> dict[str, Setting]:
         "fewer_than_80_rows": plain(numbers(50), **learned),
         "whole_weights": plain(small, {"sample_weight": whole}, **equal),
         "fractional_weights": plain(small, {"sample_weight": weights(120)}, **equal),
-        "weights_learned": plain(table, {"sample_weight": weights(260)}, **learned),
+        "weights_learned": plain(table, {"sample_weight": weights(260, 4)}, **learned),  # 3: at the edge of a SNAP
         "zero_weights_and_given_splits": plain(
             small, {"sample_weight": zeros}, cv=list(GroupKFold(4).split(small.X, groups=groups)), **equal
         ),
