@@ -93,7 +93,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     Attributes
     ----------
-    order_, alpha_ : the chosen order and penalty; alpha_ is the penalty for weights of mean one.
+    order_, alpha_ : the chosen order and penalty, for weights of mean one.
     relevance_, bandwidth_ : arrays of shape (n_features,).
     columns_ : ``Columns``, what the columns of the table hold.
     search_ : ``OrderSearch``, with a table and a plot of what was tried, the variance rho of groups' levels, and the
