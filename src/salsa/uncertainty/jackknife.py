@@ -168,14 +168,10 @@ def learn_jackknife(
 ) -> Jackknife:
     """Return the uncertainty from K (n, n), which is overwritten, Y (n, q) and the fit's coef (n, q) = M Y.
 
-    The local scale is learned from the rows of the expansion; None: it does not take part.
-
-    Takes n^3 flops, and memory for one matrix beside K.
+    The local scale is learned from the rows of the expansion; None: it does not take part. Takes n^3 flops, and memory
+    for one matrix beside K.
     """
-    K = noise.whiten_both(K)
-    K.flat[:: len(K) + 1] += alpha
-    L = positive_factor(K)
-    level = dtrsm(1.0, L, noise.ones[:, None], lower=1)[:, 0]
+    L, level = _factor(K, alpha, noise)
     if judged.forward is None:
         held = _hold_out(_projected_inverse(L, level, noise, K), coef, alpha, noise, judged.block)
     else:
@@ -196,10 +192,7 @@ def learn_jackknife(
 
 def forward_residuals(K: Floats, Y: Floats, coef: Floats, alpha: float, noise: Noise, splits: Splits) -> Forward:
     """Return the residuals of all tested rows, by the fits to the training rows of each split. K is overwritten."""
-    K = noise.whiten_both(K)
-    K.flat[:: len(K) + 1] += alpha
-    L = positive_factor(K)
-    level = dtrsm(1.0, L, noise.ones[:, None], lower=1)[:, 0]
+    L, level = _factor(K, alpha, noise)
     A = _projected_inverse(L, level, noise, K)
     rows, residuals, variances = [], [], []
     for fold in splits.folds:
@@ -208,6 +201,14 @@ def forward_residuals(K: Floats, Y: Floats, coef: Floats, alpha: float, noise: N
         variances.append(np.sum(root**2, axis=1)[fold.test])
         rows.append(fold.tested)
     return Forward(np.concatenate(rows), np.concatenate(residuals), np.concatenate(variances))
+
+
+def _factor(K: Floats, alpha: float, noise: Noise) -> tuple[Floats, Floats]:
+    """Return L (n, n) and p = L^-1 T 1 (n,); K is overwritten."""
+    K = noise.whiten_both(K)
+    K.flat[:: len(K) + 1] += alpha
+    L = positive_factor(K)
+    return L, dtrsm(1.0, L, noise.ones[:, None], lower=1)[:, 0]
 
 
 def _from_forward(forward: Forward, alpha: float, noise: Noise) -> Held:
