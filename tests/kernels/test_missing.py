@@ -8,6 +8,8 @@ import pytest
 from conftest import additive_truth
 
 from salsa import AdditiveKernel, SalsaRegressor, _core
+from salsa.data.noise import Noise
+from salsa.data.splits import Splits
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import distribution_of
@@ -127,7 +129,8 @@ class TestLearning:
     def test_gradient_of_the_posterior_agrees_with_finite_differences(self, base):
         kernel, X = kernel_with_holes(base, n=25)
         Y = np.random.default_rng(0).normal(size=(25, 1))
-        problem = Problem(X, Y, None, (base,) * 4, kernel.distributions)
+        splits = Splits(25, (), np.random.RandomState(0))
+        problem = Problem(X, Y, Noise(np.ones(25)), splits, (base,) * 4, kernel.distributions)
         posterior = Posterior(problem, Structure(1, 3))
         theta = posterior.parameters.start() + 0.1
         numeric = naive.finite_difference(lambda t: posterior(t)[0], theta, 1e-3)
