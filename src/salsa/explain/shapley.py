@@ -44,8 +44,10 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
     --------
     >>> import numpy as np
     >>> from salsa import SalsaRegressor, explain
-    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
-    >>> model = SalsaRegressor(random_state=0).fit(X, np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2])
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 3))
+    >>> y = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2] + rng.normal(0, 0.1, 200)
+    >>> model = SalsaRegressor(random_state=0).fit(X, y)
     >>> values = explain.shapley(model, X[:5])
     >>> np.allclose(values.values.sum(axis=1) + values.base_value, model.predict(X[:5]))
     True
