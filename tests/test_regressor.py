@@ -192,6 +192,15 @@ class TestCrossValidation:
             equal(cv=[(np.arange(100), np.arange(50))]).fit(*data)
 
 
+def test_an_order_that_is_not_asked_for_is_not_tried(data):
+    """Relevances of 1e60 are fine at order 1, and too large at order 2, which only groups would need."""
+    relevance = np.full(6, 1e60)
+    model = SalsaRegressor(order=1, relevance=relevance, random_state=0).fit(*data)
+    assert np.isfinite(model.predict(data[0])).all()
+    with pytest.raises(ValueError, match="rescale them"):
+        SalsaRegressor(order=2, relevance=relevance, random_state=0).fit(*data)
+
+
 class TestWeights:
     @pytest.mark.parametrize(
         "parameters", [{}, {"order": 2, "alpha": 0.1}, {"interactions": "exact", "kernel": "laplace"}]

@@ -63,9 +63,7 @@ def held_out_losses(problem: Problem, kernel: Kernel, alpha: float, rho: float, 
 
 
 def learn_rho(problem: Problem, kernel: Kernel) -> float:
-    """Return the most probable variance of a group's level over the noise, for a fixed kernel; 0 without groups."""
-    if problem.noise.group is None:
-        return 0.0
+    """Return the most probable variance of a group's level over the noise, for a fixed kernel and rows in groups."""
     evidence, K = Evidence(problem.Y, problem.noise), kernel(problem.X, n_threads=problem.threads)
 
     def objective(log: Floats) -> tuple[float, Floats]:

@@ -41,7 +41,7 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     n, D = problem.X.shape
     rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
     sample = problem.rows(problem.splits.sample(problem.Y, RACE_ROWS))
-    rho = learn_rho(sample, kernel_of(min(RHO_ORDER, D)))
+    rho = 0.0 if problem.noise.group is None else learn_rho(sample, kernel_of(min(RHO_ORDER, D)))
     if not options.kernel.learned:
         return Plan(kernel_of, rule, rho)
     varying = int(np.sum(~observed_spread(problem.X, problem.weight)[2]))
