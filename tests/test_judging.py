@@ -56,6 +56,15 @@ def close(one, other, new, rtol=1e-9):
         np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
 
 
+def refitted(kernel, X, y, alpha, cv):
+    """Return the residuals of all tested rows, by a refit to the training rows of every split."""
+    residuals = []
+    for train, test in cv.split(X):
+        coef, offset = naive.ridge(kernel(X[train]), y[train, None], alpha)
+        residuals.append(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
+    return np.concatenate(residuals)
+
+
 class TestWeights:
     @every_kind
     @pytest.mark.parametrize("factor", [3.0, 0.1])
@@ -357,11 +366,7 @@ class TestSplitters:
         X, y, new = table()
         model = regressor(relevance="equal", order=1, alpha=0.5, cv=cv).fit(X, y)
         several = regressor(relevance="equal", order=1, alpha=[0.5, 1e9], cv=cv).fit(X, y)
-        kernel, residuals = model.expansion_.kernel, []
-        for train, test in cv.split(X):
-            coef, offset = naive.ridge(kernel(X[train]), y[train, None], 0.5)
-            residuals.append(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
-        residuals = np.concatenate(residuals)
+        residuals = refitted(model.expansion_.kernel, X, y, 0.5, cv)
         path = several.search_.results[0].path
         assert path.errors[0] == pytest.approx(np.mean(residuals**2) / y.var(), rel=1e-8)
         found = model.leave_one_out()
@@ -420,11 +425,7 @@ class TestLaterRows:
         X, y, new = table()
         cv = TimeSeriesSplit(5)
         model = regressor(relevance="equal", order=1, alpha=[0.5, 1e6], cv=cv).fit(X, y)
-        kernel, residuals = model.expansion_.kernel, []
-        for train, test in cv.split(X):
-            coef, offset = naive.ridge(kernel(X[train]), y[train, None], 0.5)
-            residuals.append(y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0])
-        residuals = np.concatenate(residuals)
+        residuals = refitted(model.expansion_.kernel, X, y, 0.5, cv)
         assert model.alpha_ == 0.5
         assert model.search_.results[0].path.errors[0] == pytest.approx(np.mean(residuals**2) / y.var(), rel=1e-8)
         found = model.leave_one_out()

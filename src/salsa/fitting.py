@@ -39,9 +39,8 @@ from salsa.data.splits import (
     Splits,
     TableSplits,
     drawn_splits,
-    drawn_table_splits,
     given_splits,
-    given_table_splits,
+    table_splits,
 )
 from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
@@ -96,13 +95,10 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         whole = rows.take(np.arange(n))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
         return _fit_in_memory(options, Table(seen, whole), notes, progress)
-    (unit, copies), random_state, grouped = judged_stream(seen), check_random_state(options.random_state), seen.groups
-    given = Given(np.ones(n, dtype=bool), groups=None if grouped is None else grouped.code)
+    (unit, copies), random_state, groups = judged_stream(seen), check_random_state(options.random_state), seen.groups
+    given = Given(np.ones(n, dtype=bool), groups=None if groups is None else groups.code)
     raw = given_splits(options.cv, given, random_state)
-    if raw is None:
-        splits = drawn_table_splits(n, options.cv, unit, random_state)
-    else:
-        splits = given_table_splits(raw, unit, grouped=grouped is not None)
+    splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
@@ -126,14 +122,11 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
         else:
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
         return _fit_all(options, whole, seen, splits, [*notes, *_order_notes(splits.ordered)], progress)
-    if raw is None:
-        table_splits = drawn_table_splits(n, options.cv, whole.unit, random_state)
-    else:
-        table_splits = given_table_splits(raw.at(whole.places), whole.unit, grouped=grouped)
+    raw = None if raw is None else raw.at(whole.places)
+    many = table_splits(raw, options.cv, n, whole.unit, random_state, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
-    streamed = array_rows(whole.rows, threads)
-    notes = [*notes, *_order_notes(table_splits.forward)]
-    return _fit_many(options, streamed, whole.mean_weight, seen, table_splits, notes, progress)
+    streamed, notes = array_rows(whole.rows, threads), [*notes, *_order_notes(many.forward)]
+    return _fit_many(options, streamed, whole.mean_weight, seen, many, notes, progress)
 
 
 def _fit_all(

@@ -13,9 +13,9 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, TimeSeri
 from salsa import SalsaRegressor
 from salsa.baselines import compare, leaderboard
 from salsa.baselines.cross_validation import Inside, Method
-from salsa.baselines.forward_folds import ForwardFolds, forward_inside
 from salsa.baselines.registry import RIVALS
 from salsa.baselines.transformed_target import TransformedTarget
+from salsa.data.forward_folds import ForwardFolds, forward_inside
 
 QUICK = {"order": 1, "relevance": "equal", "random_state": 0}
 

@@ -19,11 +19,11 @@ from threadpoolctl import threadpool_limits
 
 from salsa._utils.arrays import Floats, Places
 from salsa.baselines.encoding import TableEncoder
-from salsa.baselines.forward_folds import Split
 from salsa.baselines.processes import OK, ask_all, failure
 from salsa.baselines.registry import find_rival, make_baseline
 from salsa.baselines.transformed_target import TransformedTarget
 from salsa.baselines.tuning import N_FOLDS
+from salsa.data.forward_folds import Split
 
 
 class Inside(NamedTuple):

@@ -5,25 +5,24 @@ from __future__ import annotations
 import json
 import sys
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import KFold, check_cv
+from sklearn.model_selection import KFold
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.jsonable import jsonable
 from salsa.baselines.cross_validation import Inside, Measured, Method, Task, run_all
 from salsa.baselines.encoding import needs_encoding
-from salsa.baselines.forward_folds import Split, forward_inside
 from salsa.baselines.registry import find_rival
 from salsa.baselines.transformed_target import checked_transform
 from salsa.baselines.tuning import N_FOLDS, SEED
-from salsa.data.splits import is_number, parse_cv, shuffled_folds
+from salsa.data.forward_folds import Split, forward_inside
+from salsa.data.splits import check_whole, is_number, parse_cv, shuffled_folds, split_rows
 from salsa.data.targets import checked_groups, telling_groups
 
 if TYPE_CHECKING:
@@ -218,13 +217,12 @@ def _splits(cv: Any, X: Any, y: Floats, code: Places | None, random_state: int |
         if code is not None:
             return _group_folds(code, int(cv), random_state)
         cv = KFold(int(cv), shuffle=True, random_state=random_state)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The groups parameter is ignored")  # splits that cut groups are refused below
-        splits = [(np.arange(n)[train], np.arange(n)[test]) for train, test in check_cv(cv).split(X, y, code)]
+    splits = split_rows(cv, X, y, code, n)
     if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
         raise ValueError("cv: every split needs rows to train on and rows to test; there must be at least one split")
     if code is not None:
-        _check_whole(splits, code)
+        for place, (train, test) in enumerate(splits):
+            check_whole(place, code[train], code[test])
     return splits
 
 
@@ -232,14 +230,6 @@ def _group_folds(code: Places, count: int, random_state: int | None) -> list[Spl
     """Return shuffled folds of whole groups, of about equal numbers of rows."""
     folds = shuffled_folds(len(code), count, random_state, code)
     return [(np.setdiff1d(np.arange(len(code)), fold.held_out), fold.held_out) for fold in folds]
-
-
-def _check_whole(splits: Sequence[Split], code: Places) -> None:
-    """Raise ValueError if a split has rows of a group both in training and in test."""
-    for place, (train, test) in enumerate(splits):
-        if cut := len(np.intersect1d(code[train], code[test])):
-            advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
-            raise ValueError(f"cv: split {place} has rows of {cut} groups both in training and in test: {advice}")
 
 
 def _inside(cv: Any, X: Any, y: Floats, code: Places | None, splits: Sequence[Split]) -> list[Inside]:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
     from salsa._utils.arrays import Places
-    from salsa.baselines.forward_folds import ForwardFolds
     from salsa.cli.tables.census import CsvTypes
+    from salsa.data.forward_folds import ForwardFolds
     from salsa.regressor import SalsaRegressor
 
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
@@ -48,7 +48,7 @@ class Times(NamedTuple):
 
     def folds(self, count: int) -> "ForwardFolds":
         """Return splits that judge later rows by earlier ones; rows of one time are never cut."""
-        from salsa.baselines.forward_folds import ForwardFolds
+        from salsa.data.forward_folds import ForwardFolds
 
         try:
             return ForwardFolds(self.stamps, count)
@@ -120,13 +120,13 @@ class LargeTable(NamedTuple):
         """Return the first rows and one row for each anchor, by which a report recognises the training table."""
         import pandas as pd
 
-        from salsa.data.rows import row_keys
+        from salsa.data.copies import row_hashes
 
-        anchors = set(row_keys(model.expansion_.anchors))
+        anchors = set(row_hashes(model.expansion_.anchors).tolist())
         first, parts = REPORT_ROWS - len(anchors), list[Any]()
         with progress(f"Reading {self.data}") as say:
             for X, y, *_ in self._blocks(lambda rows: say(f"Reading {self.data}: {rows} rows")):
-                wanted = _wanted(X.index, first, row_keys(model.columns_.encode(X)), anchors)
+                wanted = _wanted(X.index, first, row_hashes(model.columns_.encode(X)).tolist(), anchors)
                 parts.append((X[wanted].astype(object), y[wanted]))  # the type of a column may differ between chunks
         X, y = map(pd.concat, zip(*parts, strict=True))
         return X, y
@@ -238,7 +238,7 @@ def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int]
         told(int(chunk.index[-1]) + 1)
 
 
-def _wanted(rows: Iterable[int], first: int, keys: list[bytes], anchors: set[bytes]) -> list[bool]:
+def _wanted(rows: Iterable[int], first: int, keys: list[int], anchors: set[int]) -> list[bool]:
     """Return which rows are among the first, or are the first row of an anchor; found anchors leave the set."""
     wanted = []
     for row, key in zip(rows, keys, strict=True):

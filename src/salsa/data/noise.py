@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from salsa._utils.arrays import Floats, Places
+from salsa.data.splits import members
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +63,8 @@ class Noise:
     def pairs(self) -> tuple[Places, Places]:
         """All pairs (i, j) of different rows of one group, i > j."""
         assert self.group is not None
-        groups = np.split(np.argsort(self.group, kind="stable"), np.cumsum(np.bincount(self.group))[:-1])
-        i, j = np.concatenate([rows[np.array(np.tril_indices(len(rows), -1))] for rows in groups], axis=1)
+        found = [rows[np.array(np.tril_indices(len(rows), -1))] for rows in members(self.group)]
+        i, j = np.concatenate(found, axis=1)
         return np.maximum(i, j), np.minimum(i, j)
 
     def with_rho(self, rho: float) -> Noise:

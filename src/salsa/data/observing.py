@@ -77,8 +77,9 @@ def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
     if cells is None or not cells.repeated:
         return ()
     copies = cells.repeated
-    what = "row is a copy of another" if copies == 1 else "rows are copies of others"
-    return (f"{copies} of {n} {what}, target included: copies count as one observation with the sum of their weights",)
+    what = "is a copy of another" if copies == 1 else "are copies of others"
+    meaning = "copies count as one observation with the sum of their weights"
+    return (f"{copies} of {n} rows {what}, target included: {meaning}",)
 
 
 def _numbered(labels: Places) -> Places:

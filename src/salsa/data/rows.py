@@ -140,8 +140,3 @@ def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Gene
     with ThreadPoolExecutor(threads) as pool:
         while wave := list(islice(source, threads)):
             yield from pool.map(function, wave)
-
-
-def row_keys(X: Floats) -> list[bytes]:
-    """Return keys that are equal exactly for equal rows of X (n, D)."""
-    return [row.tobytes() for row in np.where(np.isnan(X), np.nan, X + 0.0)]  # one pattern for NaN, one for zero

@@ -7,7 +7,6 @@ folds or rows. A unit is what is held out as a whole: a row, a group, or a cell 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -58,7 +57,7 @@ class Splits:
             return self.folds
         if self.unit is None:
             return None
-        return tuple(Fold(rows, np.arange(len(rows))) for rows in members(self.unit))
+        return tuple(folds_by(self.unit))
 
     def at(self, places: Places | NDArray[np.bool_]) -> Splits:
         """Return the splits of some of the rows; folds without a test row or a training row are left out."""
@@ -85,7 +84,7 @@ class Splits:
         """
         if self.ordered:
             return (np.arange(self.n) >= self.n // 2).astype(np.intp)
-        if self.given and (number := _partition(self.folds, self.n)) is not None:
+        if self.given and (number := self.partition()) is not None:
             return number % 2
         target = Y[:, 0] if self.unit is None else np.bincount(self.unit, Y[:, 0]) / np.bincount(self.unit)
         order = self._by_target(target)
@@ -111,7 +110,12 @@ class Splits:
 
     def partition(self) -> Places | None:
         """Return the fold that holds every row out (n,); None unless every row is held out and tested exactly once."""
-        return _partition(self.folds, self.n)
+        number, times = np.zeros(self.n, dtype=np.intp), np.zeros(self.n, dtype=np.intp)
+        for place, fold in enumerate(self.folds):
+            number[fold.held_out] = place
+            times[fold.tested] += 1
+        whole = (times == 1).all() and sum(len(fold.held_out) for fold in self.folds) == self.n
+        return number if whole and len(self.folds) > 1 else None
 
     def _by_target(self, target: Floats) -> Places:
         """Return the places in the order of the target, ties in random order."""
@@ -173,8 +177,7 @@ class TableSplits(NamedTuple):
             pairs = [(np.flatnonzero(number >= k), number[number >= k] == k) for k in tested]
             folds = [Fold(rows, np.flatnonzero(test)) for rows, test in pairs]
         else:
-            rows_of = [np.flatnonzero(number == k) for k in range(self.n_folds)]
-            folds = [Fold(rows, np.arange(len(rows))) for rows in rows_of]
+            folds = folds_by(number)
         folds = [fold for fold in folds if len(fold.test) and len(fold.held_out) < len(places)]
         unit = None if self.unit is None else np.unique(self.unit[places], return_inverse=True)[1]
         return Splits(len(places), tuple(folds), self.random_state, unit, self.given)
@@ -207,6 +210,13 @@ def drawn_splits(n: int, count: int, unit: Places | None, random_state: RandomSt
     return Splits(n, tuple(shuffled_folds(n, count, random_state, unit)), random_state, unit)
 
 
+def table_splits(
+    given: Splits | None, cv: Any, n: int, unit: Places | None, random_state: RandomState, *, grouped: bool
+) -> TableSplits:
+    """Return the splits of a table of many rows: the given ones, or cv shuffled folds; grouped: units are groups."""
+    return drawn_table_splits(n, cv, unit, random_state) if given is None else given_table_splits(given, unit, grouped)
+
+
 def drawn_table_splits(n: int, count: int, unit: Places | None, random_state: RandomState) -> TableSplits:
     """Return shuffled folds of a table of many rows."""
     count, seed = min(count, n if unit is None else int(unit.max()) + 1), int(random_state.randint(2**31))
@@ -215,7 +225,7 @@ def drawn_table_splits(n: int, count: int, unit: Places | None, random_state: Ra
     return TableSplits(n, StoredFolds(balanced_folds(unit, count, seed)), count, random_state, unit)
 
 
-def given_table_splits(splits: Splits, unit: Places | None, *, grouped: bool) -> TableSplits:
+def given_table_splits(splits: Splits, unit: Places | None, grouped: bool) -> TableSplits:
     """Return given splits of a table of many rows; ValueError unless each row is tested once, or later rows are.
 
     Sums over folds leave whole folds out: copies are moved to the fold of their first row. Where later rows judge,
@@ -238,15 +248,13 @@ def shuffled_folds(
     n: int, count: int, random_state: int | RandomState | None, unit: Places | None = None
 ) -> list[Fold]:
     """Return shuffled folds of n rows, at most one per row; units are never cut, and folds are of about equal size."""
-    if unit is None:
-        if n < 2:
-            return []
-        tests = [test for _, test in KFold(min(count, n), shuffle=True, random_state=random_state).split(np.empty(n))]
-    else:
-        units = int(unit.max()) + 1
-        number = balanced_folds(unit, min(count, units), random_state)
-        tests = [np.flatnonzero(number == k) for k in range(min(count, units))] if units > 1 else []
-    return [Fold(test, np.arange(len(test))) for test in tests]
+    units = n if unit is None else int(unit.max()) + 1
+    if units < 2:
+        return []
+    if unit is not None:
+        return folds_by(balanced_folds(unit, min(count, units), random_state))
+    splits = KFold(min(count, n), shuffle=True, random_state=random_state).split(np.empty(n))
+    return [Fold(test, np.arange(len(test))) for _, test in splits]
 
 
 def balanced_folds(unit: Places, count: int, random_state: Any) -> Places:
@@ -291,8 +299,28 @@ def members(unit: Places) -> list[Places]:
     return np.split(order, np.cumsum(np.bincount(unit))[:-1])
 
 
+def folds_by(number: Places) -> list[Fold]:
+    """Return a fold for every number, of the rows that have it; all of them are scored."""
+    return [Fold(rows, np.arange(len(rows))) for rows in members(number) if len(rows)]
+
+
 def is_number(cv: Any) -> bool:
     return isinstance(cv, (int, np.integer))
+
+
+def split_rows(cv: Any, X: Any, y: Any, groups: Any, n: int) -> list[tuple[Places, Places]]:
+    """Return training and test rows of every split of n rows, by number; splitters need not use the groups."""
+    with warnings.catch_warnings():  # whoever splits checks whether groups are cut
+        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
+        splits = list(check_cv(cv).split(X, y, groups))
+    return [(np.arange(n)[train], np.arange(n)[test]) for train, test in splits]
+
+
+def check_whole(place: int, trained: Places, tested: Places) -> None:
+    """Raise ValueError if a split, given by its place and the groups of its rows, trains on a group that it tests."""
+    if cut := len(np.intersect1d(trained, tested)):
+        advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
+        raise ValueError(f"cv: split {place} has rows of {cut} groups both in training and in test: {advice}")
 
 
 def _given_folds(cv: Any, given: Given) -> list[Fold]:
@@ -303,10 +331,8 @@ def _given_folds(cv: Any, given: Given) -> list[Fold]:
     n = int(given.used.sum())
     X = np.empty((len(given.used), 1)) if given.X is None else given.X
     number = np.cumsum(given.used) - 1  # index of each row among the rows in use
-    with warnings.catch_warnings():  # groups are not ignored by the fit
-        warnings.filterwarnings("ignore", "The groups parameter is ignored", UserWarning)
-        splits = list(check_cv(cv).split(X, given.Y, given.groups))
-    pairs = [(_rows(train, given.used), _rows(test, given.used)) for train, test in splits]
+    splits = split_rows(cv, X, given.Y, given.groups, len(given.used))
+    pairs = [(train[given.used[train]], test[given.used[test]]) for train, test in splits]
     folds = [_fold(number[train], number[test], n) for train, test in pairs if len(test)]
     if not folds:
         raise ValueError("cv: no split tests a row of positive weight")
@@ -320,10 +346,8 @@ def _whole(fold: Fold, place: int, unit: Places, grouped: bool) -> Fold:
     """
     trained = np.ones(len(unit), dtype=bool)
     trained[fold.held_out] = False
-    both = np.intersect1d(unit[fold.tested], unit[trained])
-    if grouped and len(both):
-        advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
-        raise ValueError(f"cv: split {place} has rows of {len(both)} groups both in training and in test: {advice}")
+    if grouped:
+        check_whole(place, unit[trained], unit[fold.tested])
     held_out = np.flatnonzero(np.isin(unit, unit[fold.held_out]) | ~trained)
     if len(held_out) == len(unit):
         return fold
@@ -335,14 +359,8 @@ def _with_whole_copies(splits: Splits, unit: Places | None) -> Splits:
     if unit is None or number is None:
         return replace(splits, unit=unit)
     moved = number[np.unique(unit, return_index=True)[1]][unit]
-    rows_of = [np.flatnonzero(moved == k) for k in np.unique(moved)]
-    folds = tuple(Fold(rows, np.arange(len(rows))) for rows in rows_of)
+    folds = tuple(folds_by(moved))
     return replace(splits, folds=folds if len(folds) > 1 else splits.folds, unit=unit)
-
-
-def _rows(indices: Any, used: NDArray[np.bool_]) -> Places:
-    rows: Places = np.arange(len(used))[indices]
-    return rows[used[rows]]
 
 
 def _fold(train: Places, test: Places, n: int) -> Fold:
@@ -368,15 +386,6 @@ def _restricted(fold: Fold, rows: Places, n: int) -> Fold:
     held[fold.held_out], tested[fold.tested] = True, True
     held_out = np.flatnonzero(held[rows])
     return Fold(held_out, np.flatnonzero(tested[rows][held_out]))
-
-
-def _partition(folds: Sequence[Fold], n: int) -> Places | None:
-    number, times = np.zeros(n, dtype=np.intp), np.zeros(n, dtype=np.intp)
-    for place, fold in enumerate(folds):
-        number[fold.held_out] = place
-        times[fold.tested] += 1
-    whole = len(folds) > 1 and (times == 1).all() and sum(len(fold.held_out) for fold in folds) == n
-    return number if whole else None
 
 
 def _at(fold: FoldOf, places: Places) -> Places:

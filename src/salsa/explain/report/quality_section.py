@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
-from salsa.data.rows import row_keys
+from salsa.data.copies import row_hashes
 from salsa.data.training_range import encoded
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.held_out_rows import FOLDS, R2, Coverage, HeldOutRows
@@ -141,10 +141,10 @@ def _known(subject: Subject, evidence: Evidence, X: Floats, y: Floats) -> NDArra
     if len(targets) != len(anchors):  # later rows judge: the first ones have no held-out prediction
         targets = np.full(len(anchors), np.nan)
     close = 1e-6 * np.ptp(targets)
-    seen: dict[bytes, list[float]] = {}
-    for row, target in zip(row_keys(anchors), targets, strict=True):
+    seen: dict[int, list[float]] = {}
+    for row, target in zip(row_hashes(anchors).tolist(), targets, strict=True):
         seen.setdefault(row, []).append(target)
-    keys = row_keys(X)
+    keys = row_hashes(X).tolist()
     if evidence.anchored and seen.keys() <= set(keys):
         return np.ones(len(X), dtype=bool)
     same = [
