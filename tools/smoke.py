@@ -24,7 +24,7 @@ def check_alone(environment: str) -> None:
 def check_use() -> None:
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (200, 4))
-    # Without noise the coefficients are as large as rounding allows, and the sum below is off by 1e-7 on some processors.
+    # Without noise the coefficients reach the limits of rounding, and the sum below is off by 1e-7 on some processors.
     y = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + rng.normal(0, 0.1, 200)
     model = SalsaRegressor(random_state=0).fit(X[:150], y[:150])
     error = np.mean((model.predict(X[150:]) - y[150:]) ** 2) / np.var(y[150:])
