@@ -18,6 +18,7 @@ from salsa.losses import Loss
 FEW = 16  # with at most so many features, the removal of each is tried
 PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
 LOG_NOISE_RANGE = tuple(np.log(NOISE_RANGE).tolist())
+LOG_SCALE_RANGE = (float(np.log(1e-4)), float(np.log(1e4)))  # variance of the function / variance of the target
 START_RHO, LOG_RHO_RANGE = 0.3, (float(np.log(1e-4)), float(np.log(1e4)))  # variance of a group's level / noise
 SNAP = 0.01  # learned logarithms are rounded to multiples of this: rounding errors do not change the kernel
 
@@ -63,19 +64,20 @@ def held_out_losses(problem: Problem, kernel: Kernel, alpha: float, rho: float, 
 
 
 def learn_rho(problem: Problem, kernel: Kernel) -> float:
-    """Return the most probable variance of a group's level over the noise, for a fixed kernel and rows in groups."""
+    """Return the most probable variance of a group's level over the noise, for a kernel up to its scale."""
     evidence, K = Evidence(problem.Y, problem.noise), kernel(problem.X, n_threads=problem.threads)
+    K /= K.diagonal().mean()
 
     def objective(log: Floats) -> tuple[float, Floats]:
-        s2, rho = np.exp(log)
-        found = evidence.factorise(K.copy(), float(s2), float(rho))
+        scale, s2, rho = np.exp(log).tolist()
+        found = evidence.factorise(scale * K, s2, rho)
         value, slope = evidence.value(found), evidence.slope(found)
-        return value, np.array([slope.s2 * s2, slope.rho * rho])
+        return value, np.array([scale * np.vdot(slope.K, K), slope.s2 * s2, slope.rho * rho])
 
-    bounds: Any = [LOG_NOISE_RANGE, LOG_RHO_RANGE]
+    bounds: Any = [LOG_SCALE_RANGE, LOG_NOISE_RANGE, LOG_RHO_RANGE]
     with one_blas_thread():
-        found = minimize(objective, np.log([0.5, START_RHO]), jac=True, bounds=bounds, method="L-BFGS-B")
-    return float(np.exp(found.x[1]))
+        found = minimize(objective, np.log([1.0, 0.5, START_RHO]), jac=True, bounds=bounds, method="L-BFGS-B")
+    return float(np.exp(found.x[-1]))
 
 
 class Posterior:
