@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from conftest import additive_truth
 from sklearn.base import clone
+from sklearn.model_selection import TimeSeriesSplit
 
 import salsa
 from salsa import SalsaRegressor, explain
@@ -81,6 +82,32 @@ class TestFit:
         np.testing.assert_array_equal(one.feature_names_in_, features)
         np.testing.assert_allclose(one.predict(frame[features]).compute(), one.predict(table[features]))
         assert one.score(frame[features], frame["y"]) == pytest.approx(one.score(table[features], table["y"]))
+
+    def test_groups_give_the_fit_in_memory(self, client, known):
+        """The rows of a group lie in several partitions."""
+        X, y, _ = known
+        person = np.arange(600) % 150
+        y = y + np.random.default_rng(1).normal(size=150)[person]
+        model = SalsaRegressor(**PARAMETERS).fit(X, y, groups=person)
+        arrays = (da.from_array(values, chunks=(100, *values.shape[1:])) for values in (X, y, person))
+        rows, target, groups = arrays
+        found = DaskSalsaRegressor(client, **PARAMETERS).fit(rows, target, groups=groups)
+        close(found, model, X)
+        assert found.search_.rho == pytest.approx(model.search_.rho, rel=1e-6)
+        assert model.search_.rho > 1
+
+    def test_later_rows_judge_as_in_memory(self, client, known):
+        X, y, plain = known
+        options = PARAMETERS | {"cv": TimeSeriesSplit(5)}
+        model = SalsaRegressor(**options).fit(X, y)
+        found = DaskSalsaRegressor(client, **options).fit(
+            da.from_array(X, chunks=(170, 6)), da.from_array(y, chunks=99)
+        )
+        close(found, model, X)
+        assert any("later rows judge" in note for note in found.search_.notes)
+        errors = [m.search_.table["cv_error"].min() for m in (found, model, plain)]
+        assert errors[0] == pytest.approx(errors[1])
+        assert errors[0] != pytest.approx(errors[2])
 
     def test_parquet_files_give_the_fit_in_memory(self, client, known, tmp_path):
         """Dask merges small files if few columns are read, unless graphs are not optimised."""

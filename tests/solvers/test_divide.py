@@ -5,12 +5,14 @@ import pytest
 from conftest import additive_truth
 from joblib import Parallel, delayed
 from sklearn.metrics import r2_score
+from sklearn.model_selection import TimeSeriesSplit
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, explain
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations
-from salsa.solvers.divide import divided_path, solve_divided
+from salsa.data.splits import Given, drawn_table_splits, given_splits, given_table_splits
+from salsa.solvers.divide import divided_path, held_out_rows, solve_divided
 from salsa.solvers.ridge import solve_once
 
 
@@ -67,6 +69,27 @@ class TestSolver:
         for values, alpha in zip(predictions, [0.01, 1.0, 100.0], strict=True):
             np.testing.assert_allclose(values, solve_divided(kernel(), parts, alpha).predict(whole.X), atol=1e-8)
         assert (np.diff(degrees) < 0).all()
+
+
+class TestHeldOutRows:
+    @pytest.mark.parametrize("unit", [None, np.arange(600) // 5])
+    def test_units_are_not_cut(self, unit):
+        held_out, rest = held_out_rows(drawn_table_splits(600, 5, unit, np.random.RandomState(0)))
+        unit = np.arange(600) if unit is None else unit
+        assert len(held_out) == 120
+        assert not np.isin(unit[held_out], unit[rest]).any()
+        np.testing.assert_array_equal(np.sort(np.append(held_out, rest)), np.arange(600))
+
+    def test_later_rows_judge(self):
+        X = np.zeros((600, 1))
+        splits = given_splits(TimeSeriesSplit(5), Given(np.ones(600, dtype=bool), X, X), np.random.RandomState(0))
+        held_out, rest = held_out_rows(given_table_splits(splits, None, False))
+        assert held_out.min() == 500
+        assert rest.max() == 499
+
+    def test_at_most_2000_rows_are_tested(self):
+        held_out, rest = held_out_rows(drawn_table_splits(15_000, 5, None, np.random.RandomState(0)))
+        assert (len(held_out), len(rest)) == (2000, 12_000)
 
 
 def regressor(solver, **parameters):

@@ -240,6 +240,35 @@ class TestGroups:
         assert (kept.cvplus.units, kept.cvplus.rho) == (12, 0.8)
         assert kept.cvplus.new_noise == pytest.approx(0.1 * 1.8)
 
+    @pytest.mark.parametrize("kind", [0, 1], ids=KINDS[:2])
+    def test_intervals_with_groups_equal_refits_without_folds_of_groups(self, kind, monkeypatch):
+        """The folds hold whole groups out; ranks count the 12 groups; the new row is of a new group."""
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        scores = iter([*(np.arange(3) != kind)] * 2)
+        monkeypatch.setattr("salsa.uncertainty.cvplus._interval_score", lambda *_: next(scores))
+        task, rows = self.task(weighted=False)
+        kept, kernel, new = find_solver("lowrank").solve(task).uncertainty, task.kernel, additive_truth(n=20, seed=5)[0]
+        assert set(kept.cvplus.scale) == {KINDS[kind]}
+        R, fold = naive.noise_covariance(rows.weight, rows.group, 0.8), task.table.fold(0, 90)
+        K, k = kernel(rows.X), kernel(new, rows.X)
+        without, residual = np.empty((90, 20, 2)), np.empty((90, 2))
+        for train, test in ((np.flatnonzero(fold != number), np.flatnonzero(fold == number)) for number in range(4)):
+            coef, offset = naive.ridge(K[np.ix_(train, train)], rows.Y[train], 0.1, R[np.ix_(train, train)])
+            without[test] = offset + k[:, train] @ coef
+            residual[test] = np.abs(rows.Y[test] - offset - K[np.ix_(test, train)] @ coef)
+        here, there = (
+            np.sqrt(naive.remainder(K, kernel(Z, rows.X), kernel.diagonal(Z), 0.1, R) + 0.18) for Z in (rows.X, new)
+        )
+        here, there = (here, there) if kind == 1 else (np.ones(90), np.maximum(there / here.max(), 1.0))
+        reach = (residual / here[:, None])[:, None, :] * there[:, None]
+        rank = int(np.ceil(0.8 * 90 * (1 + 1 / 12)))
+        ranked = np.sort(without + reach, axis=0), np.sort(-(without - reach), axis=0)
+        expected = np.stack([-ranked[1][rank - 1], ranked[0][rank - 1]], axis=-1)
+        coef, offset = naive.ridge(K, rows.Y, 0.1, R)
+        k = kernel(new, kept.points)
+        found = kept.interval(offset + kernel(new, rows.X) @ coef, k, kernel.diagonal(new), 0.8, new)
+        np.testing.assert_allclose(found, expected, atol=0.01)
+
     def test_too_many_groups_stay_in_the_splits_with_a_note(self, monkeypatch):
         monkeypatch.setattr("salsa.solvers.lowrank.GROUP_NUMBERS", 100)
         task, _ = self.task(weighted=False)

@@ -20,6 +20,7 @@ from salsa._utils.threads import thread_count
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations, mapped
+from salsa.data.splits import TableSplits
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 from salsa.solvers import RidgeTask, Solution, Solver
@@ -29,8 +30,8 @@ from salsa.solvers.lowrank import marginals
 from salsa.solvers.ridge import coefficients, degrees_of_freedom, solve_once
 from salsa.uncertainty import Unavailable
 
-HELD_OUT_ROWS = 2000  # alpha is chosen on at most so many rows, and at most a fifth of all rows
-NO_GROUPS = "solver='divide' splits groups, and leaves their levels out of the noise: use solver='lowrank'"
+HELD_OUT_ROWS = 2000  # alpha is chosen on at most so many rows of the last fold
+NO_GROUPS = "solver='divide' cuts groups into parts, and leaves their levels out of the noise: use solver='lowrank'"
 NO_UNCERTAINTY = "solver='divide' has no intervals or standard deviations: use solver='lowrank'"
 
 #: A map that keeps the order of the parts: the builtin, or a map of a pool, of joblib, or of a Dask client with gather
@@ -38,11 +39,12 @@ Run = Callable[[Callable[[Observations], Any], Iterable[Observations]], Iterable
 
 
 def solve_in_parts(task: RidgeTask) -> Solution:
-    """Choose alpha by the error on rows that all parts leave out at first; then fit parts of all rows."""
+    """Choose alpha by the error on rows of one fold, which all parts leave out at first; then fit parts of all rows."""
     rows, n, kernel = task.rows.take(np.arange(len(task.rows))), len(task.rows), task.kernel
     rows = rows._replace(Y=rows.Y / task.unit - task.level)
     run = partial(mapped, threads=thread_count(task.threads, n, task.rank, kernel.n_features))
-    held_out, rest = np.split(task.random_state.permutation(n), [min(n // 5, HELD_OUT_ROWS)])
+    assert task.table is not None  # with no more rows than a part has, the fit is exact
+    held_out, rest = held_out_rows(task.table)
     tested, parts = rows.some(held_out), _parts(rows, rest, task.rank)
     scale = mean_diagonal(kernel, task.sample.X)
     alphas = [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas or scale * 10.0**LOG10_GRID]
@@ -50,7 +52,7 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     deviances = task.loss.deviance(tested.Y, tested.Y - predictions) / task.loss.null(tested.Y, tested.weight)
     errors = [mean_and_standard_error(values.mean(axis=1), tested.weight) for values in deviances]
     path = try_alphas(dict(zip(alphas, errors, strict=True)).__getitem__, alphas)
-    parts = _parts(rows, np.append(held_out, rest), task.rank)
+    parts = _parts(rows, task.random_state.permutation(n), task.rank)
     expansion = solve_divided(kernel, parts, path.alpha, run)
     weight = np.concatenate([part.weight for part in parts])
     if (weight != 1).any():
@@ -60,6 +62,18 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     best = alphas.index(path.alpha)
     residual = task.unit * (tested.Y - predictions[best])
     return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[best]), notes, residual=residual)
+
+
+def held_out_rows(table: TableSplits) -> tuple[Places, Places]:
+    """Return some rows of the last fold, and all rows of the other folds, each in random order.
+
+    Units are not cut; where later rows judge, the last fold is the latest.
+    """
+    fold = table.fold(0, table.n)
+    tested, rest = (
+        table.random_state.permutation(np.flatnonzero(part)) for part in (fold == fold.max(), fold < fold.max())
+    )
+    return tested[:HELD_OUT_ROWS], rest
 
 
 def solve_divided(
