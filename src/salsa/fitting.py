@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory
 from salsa._utils.progress import Progress
@@ -44,7 +43,7 @@ from salsa.data.splits import (
 )
 from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
-from salsa.data.transforms import smearing, suggestions
+from salsa.data.transforms import skewed_outputs, smearing
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
@@ -53,6 +52,7 @@ from salsa.options import Options
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.results import OrderResult, OrderSearch
+from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" is exact
@@ -147,7 +147,7 @@ def _fit_all(
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
         task = task._replace(two_valued=seen.targets.two_valued)
         solution = solver.solve(task)
-    return _fitted(options, seen, rows.Y, plan, found.with_notes(*solution.notes), solution, notes)
+    return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
 
 
 def _fit_many(
@@ -180,7 +180,7 @@ def _fit_many(
         task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
-    return _fitted(options, seen, sample.Y, plan, found, solution, notes)
+    return _fitted(options, seen, problem, plan, found, solution, notes)
 
 
 def _solved(
@@ -197,11 +197,18 @@ def _solved(
 
 
 def _fitted(
-    options: Options, seen: Survey, Y: Floats, plan: Plan, search: OrderSearch, solution: Solution, notes: list[str]
+    options: Options,
+    seen: Survey,
+    problem: Problem,
+    plan: Plan,
+    search: OrderSearch,
+    solution: Solution,
+    notes: list[str],
 ) -> Fitted:
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
-    skewed = suggestions(Y) if options.transform is None else []
-    search = search.with_notes(plan.note, *notes, *seen.targets.notes, *skewed)
+    if options.transform is None and (skewed := skewed_outputs(problem.Y)):
+        notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), solution.expansion.kernel, skewed)]
+    search = search.with_notes(plan.note, *notes, *seen.targets.notes)
     parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 

@@ -15,8 +15,8 @@ from scipy.stats import skew
 
 from salsa._utils.arrays import Floats
 
+SKEWED, FEWEST = 1.5, 50  # skewness from which a logarithm is tried, with at least so many rows
 SMEARED = 512  # the most residuals that a mean is taken over: evenly spaced quantiles of more
-SKEWED, FEWEST = 1.5, 50  # skewness from which a transform is suggested, with at least so many rows
 BLOCK = 2**20  # numbers that are computed at a time
 
 
@@ -60,15 +60,11 @@ def transformed(name: str | None, Y: Floats) -> Floats:
         return rule.forward(Y)
 
 
-def suggestions(Y: Floats) -> list[str]:
-    """Return a note for every positive output of Y (n, q) that is skewed and much less so on the log scale."""
-    found = [(skew(y), skew(np.log(y))) for y in Y.T if len(y) >= FEWEST and 0 < y.min() < y.max()]
-    return [
-        f"the target is positive and skewed (skewness {raw:.1f}, of its logarithm {log:.1f}):"
-        " target_transform='log' may predict better, and its intervals stay positive"
-        for raw, log in found
-        if raw > SKEWED and abs(log) < 0.5 * raw
-    ]
+def skewed_outputs(Y: Floats) -> dict[int, float]:
+    """Return the skewness of every output of Y (n, q) that is positive and skewed, and much less so as a logarithm."""
+    positive = {j: y for j, y in enumerate(Y.T) if len(y) >= FEWEST and 0 < y.min() < y.max()}
+    pairs = {j: (float(skew(y)), float(skew(np.log(y)))) for j, y in positive.items()}
+    return {j: raw for j, (raw, log) in pairs.items() if raw > SKEWED and abs(log) < 0.5 * raw}
 
 
 @dataclass(frozen=True, eq=False)
