@@ -1,7 +1,7 @@
 """The figures of a fit on new rows, the ledger that keeps them, and their means over repetitions.
 
-Shared by bench_trust.py and bench_panels.py. Every finished repetition is one line of JSON in a file, so that a stopped
-run resumes where it ended; failed repetitions run again.
+Shared by bench_trust.py, bench_panels.py and bench_intervals.py. Every finished repetition is one line of JSON in a
+file, so that a stopped run resumes where it ended; failed repetitions run again.
 """
 
 from __future__ import annotations
@@ -217,8 +217,8 @@ def run(work: Callable[[str, int], Figures], tasks: Sequence[Task], ledger: Ledg
         pool.shutdown(cancel_futures=True)
 
 
-def options(description: str, ledger: str) -> argparse.Namespace:
-    """Parse the options of a benchmark; its ledger lies in benchmarks/results, or nowhere at the tiny size."""
+def options(description: str, ledger: str, **others: dict[str, Any]) -> argparse.Namespace:
+    """Parse the options of a benchmark, and others; its ledger lies in benchmarks/results, or nowhere if tiny."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     default = None if TINY else Path(__file__).parent / "results" / ledger
     parser.add_argument("--ledger", type=Path, default=default, help="file of finished repetitions")
@@ -227,6 +227,8 @@ def options(description: str, ledger: str) -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, help="at most this many for each case")
     parser.add_argument("--workers", type=int, default=size(2, 1))
     parser.add_argument("--print", action="store_true", help="print what the ledger has, without running anything")
+    for name, settings in others.items():
+        parser.add_argument(f"--{name}", **settings)
     return parser.parse_args(ARGUMENTS)
 
 
