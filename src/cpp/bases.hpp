@@ -7,6 +7,10 @@
 //     limit(rate)         the distance |t| beyond which k is constant, so that nothing overflows
 //     value(f, t)         k(t) of a pack of differences
 //     slope(f, t, k)      dk / dlog h, given k = k(t)
+// and, if k = p(r) e^-r with r >= 0 and p(r) <= e^r, for products of many features by one exponential (product.hpp)
+//     nats(f, t)          r
+//     polynomial(q, r)    q p(r)
+//     ratio(r)            dlog k / dlog h
 // with f.rate and f.limit as computed by the first two. k(0) = 1, k >= 0, and k depends on t / h alone.
 #pragma once
 
@@ -37,6 +41,12 @@ struct Gaussian {  // exp(-t^2 / (2 h^2))
         const Pack a = distance(f, t);
         return Pack(2.0) * exponent(f, a) * a * k;
     }
+    static Pack nats(const Feature& f, Pack t) {
+        const Pack a = distance(f, t);
+        return exponent(f, a) * a;
+    }
+    static Pack polynomial(Pack q, Pack) { return q; }
+    static Pack ratio(Pack r) { return r + r; }
 };
 
 struct Laplace {  // e^-r, r = |t| / h
@@ -45,6 +55,9 @@ struct Laplace {  // e^-r, r = |t| / h
     static double limit(double rate) { return reach(rate); }
     static Pack value(const Feature& f, Pack t) { return exp2_neg(distance(f, t), Pack(f.rate)); }
     static Pack slope(const Feature& f, Pack t, Pack k) { return exponent(f, distance(f, t)) * k; }  // r e^-r
+    static Pack nats(const Feature& f, Pack t) { return exponent(f, distance(f, t)); }
+    static Pack polynomial(Pack q, Pack) { return q; }
+    static Pack ratio(Pack r) { return r; }
 };
 
 struct Matern32 {  // (1 + r) e^-r, r = sqrt(3) |t| / h
@@ -59,6 +72,9 @@ struct Matern32 {  // (1 + r) e^-r, r = sqrt(3) |t| / h
         const Pack a = distance(f, t), r = exponent(f, a);
         return r * r * exp2_neg(a, Pack(f.rate));
     }
+    static Pack nats(const Feature& f, Pack t) { return exponent(f, distance(f, t)); }
+    static Pack polynomial(Pack q, Pack r) { return fma(q, r, q); }
+    static Pack ratio(Pack r) { return r * r / (r + Pack(1.0)); }
 };
 
 struct Matern52 {  // (1 + r + r^2/3) e^-r, r = sqrt(5) |t| / h
@@ -73,6 +89,9 @@ struct Matern52 {  // (1 + r + r^2/3) e^-r, r = sqrt(5) |t| / h
         const Pack a = distance(f, t), r = exponent(f, a);
         return r * r * fma(r, Pack(1.0 / 3.0), Pack(1.0 / 3.0)) * exp2_neg(a, Pack(f.rate));
     }
+    static Pack nats(const Feature& f, Pack t) { return exponent(f, distance(f, t)); }
+    static Pack polynomial(Pack q, Pack r) { return fma(fma(r, Pack(1.0 / 3.0), Pack(1.0)) * r, q, q); }
+    static Pack ratio(Pack r) { return r * fma(r, r, r) / fma(r, r + Pack(3.0), Pack(3.0)); }
 };
 
 struct Equality {  // 1 if t = 0, else 0: categories have no bandwidth

@@ -45,7 +45,7 @@ void require_threads(int threads) { require(threads >= 1 && threads <= 4096, "n_
 // NumPy's arrays may start anywhere, as views of bytes do; a double may not.
 template <class... Arrays>
 void require_aligned(const Arrays&... arrays) {
-    const bool aligned = (... && (arrays.size() == 0 || reinterpret_cast<std::uintptr_t>(arrays.data()) % alignof(double) == 0));
+    const bool aligned = (... && (arrays.size() == 0 || reinterpret_cast<std::uintptr_t>(arrays.data()) % alignof(typename Arrays::Scalar) == 0));
     require(aligned, "every array must be aligned; numpy.require(array, requirements='A') copies one that is not");
 }
 
@@ -121,76 +121,113 @@ salsa::Feature make_feature(int code, double relevance, double bandwidth, int co
     return feature;
 }
 
+// One term: its number of features, and of weights
+using Terms = nb::ndarray<const std::int32_t, nb::shape<-1, 2>, nb::c_contig, nb::device::cpu>;
+using Numbers = nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+struct Columns {  // by name, after the arguments of a kernel
+    std::optional<Codes> missing;    // which features have missing values, and three columns
+    std::optional<Numbers> columns;  // the first column of every feature; none: one feature after the other
+    std::optional<Terms> terms;      // none: one term
+};
+
 // The arguments that every function shares, checked once and kept alive for the call.
 class Call {
   public:
     Call(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-         const Vector& weight, int threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing)
+         const Vector& weight, int threads, const std::optional<std::string>& simd, const Columns& layout, bool all_orders = false)
         : X{X.data(), salsa::Size(X.shape(0)), int(X.shape(1))}, symmetric(!Z), sweeps(choose(simd)), threads(threads) {
         const size_t D = base.shape(0);
         require_aligned(X, Z ? *Z : X, bandwidth, relevance, weight);
+        if (layout.columns) require_aligned(*layout.columns);
+        if (layout.terms) require_aligned(*layout.terms);
         this->Z = Z ? salsa::Points{Z->data(), salsa::Size(Z->shape(0)), int(Z->shape(1))} : this->X;
         require(D >= 1, "X: at least one feature is needed");
         require(!Z || Z->shape(1) == X.shape(1), "Z: has another number of features than X");
-        require(bandwidth.shape(0) == D && relevance.shape(0) == D && (!missing || missing->shape(0) == D),
+        require(bandwidth.shape(0) == D && relevance.shape(0) == D && (!layout.missing || layout.missing->shape(0) == D) &&
+                    (!layout.columns || layout.columns->shape(0) == D),
                 "base, bandwidth, relevance: one value per feature of X is needed");
-        require(weight.shape(0) >= 2 && weight.shape(0) <= D + 1, "weights: orders 0..d with 1 <= d <= number of features are needed");
         require_threads(threads);
-        int column = 0;
+        int next = 0;
         for (size_t j = 0; j < D; ++j) {
-            const bool has_missing = missing && missing->data()[j];
+            const bool has_missing = layout.missing && layout.missing->data()[j];
+            const int column = layout.columns ? layout.columns->data()[j] : next, width = has_missing ? 3 : 1;
+            next = column + width;
+            require(column >= 0 && size_t(column) + width <= X.shape(1), "base, bandwidth, relevance: one value per feature of X is needed");
             features_.push_back(make_feature(base.data()[j], relevance.data()[j], bandwidth.data()[j], column, has_missing));
-            column += has_missing ? 3 : 1;
         }
-        require(X.shape(1) == size_t(column), "base, bandwidth, relevance: one value per feature of X is needed");
-        const int d = int(weight.shape(0)) - 1;
-        int lowest = 0;
-        while (lowest < d && weight.data()[lowest] == 0.0) ++lowest;
-        weight_.assign(weight.data(), weight.data() + d + 1);
-        kernel = {int(D), d, lowest, features_.data(), weight_.data(), X.shape(1) > D};
+        require(layout.columns || X.shape(1) == size_t(next), "base, bandwidth, relevance: one value per feature of X is needed");
+        weight_.assign(weight.data(), weight.data() + weight.shape(0));
+        size_t feature = 0, order = 0;
+        for (size_t t = 0; t < (layout.terms ? layout.terms->shape(0) : 1); ++t) {
+            const size_t features = layout.terms ? size_t((*layout.terms)(t, 0)) : D;
+            const size_t orders = layout.terms ? size_t((*layout.terms)(t, 1)) : weight_.size();
+            require(features >= 1 && features <= D - feature && orders <= weight_.size() - order, "terms: more features or weights than given");
+            require(orders >= 2 && orders <= features + 1, "weights: orders 0..d with 1 <= d <= number of features are needed");
+            terms_.push_back(term(feature, int(features), order, int(orders) - 1, all_orders));
+            feature += features, order += orders;
+        }
+        require(feature == D && order == weight_.size() && !terms_.empty(), "terms: fewer features or weights than given");
     }
     salsa::Points X, Z{};
     bool symmetric;
     const salsa::Sweeps& sweeps;
     int threads;
-    salsa::Kernel kernel{};
     size_t n() const { return size_t(X.n); }
     size_t m() const { return size_t(Z.n); }
     bool empty() const { return X.n == 0 || Z.n == 0; }
+    salsa::Sum sum() const { return {terms_.data(), int(terms_.size())}; }
+    const salsa::Kernel& only() const {
+        require(terms_.size() == 1, "terms: this function takes one term");
+        return terms_.front();
+    }
+    size_t n_features() const { return features_.size(); }
+    size_t n_weights() const { return weight_.size(); }
 
   private:
+    salsa::Kernel term(size_t first, int D, size_t order, int d, bool all_orders) const {
+        const salsa::Feature* feature = features_.data() + first;
+        const double* weight = weight_.data() + order;
+        int lowest = 0;
+        while (!all_orders && lowest < d && weight[lowest] == 0.0) ++lowest;
+        const bool missing = std::any_of(feature, feature + D, [](const salsa::Feature& f) { return f.missing; });
+        const bool all_matter = std::all_of(feature, feature + D, [](const salsa::Feature& f) { return f.relevance != 0.0; });
+        return {D, d, lowest, feature, weight, missing, D >= 2 && lowest == D && !missing && all_matter};
+    }
     std::vector<salsa::Feature> features_;
     std::vector<double> weight_;
+    std::vector<salsa::Kernel> terms_;
 };
 
 Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-            const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
+            const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing,
+            const std::optional<Numbers>& columns, const std::optional<Terms>& terms) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, columns, terms});
     auto out = allocate(call.n() * call.m());
     if (!call.empty()) {
         nb::gil_scoped_release release;
-        if (call.symmetric) salsa::symmetric_block(call.sweeps, call.kernel, call.X, out.get(), n_threads);
-        else salsa::block(call.sweeps, call.kernel, call.X, call.Z, out.get(), n_threads);
+        if (call.symmetric) salsa::symmetric_block(call.sweeps, call.sum(), call.X, out.get(), n_threads);
+        else salsa::block(call.sweeps, call.sum(), call.X, call.Z, out.get(), n_threads);
     }
     return new_array(out, {call.n(), call.m()});
 }
 
 Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
              const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
-    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
-    call.kernel.lowest = 0;
-    const size_t count = size_t(call.kernel.d) + 1;
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, {}, {}}, true);
+    const size_t count = call.n_weights();
     auto out = allocate(count * call.n() * call.m());
     if (!call.empty()) {
         nb::gil_scoped_release release;
-        salsa::orders(call.sweeps, call.kernel, call.X, call.Z, out.get(), n_threads);
+        salsa::orders(call.sweeps, call.only(), call.X, call.Z, out.get(), n_threads);
     }
     return new_array(out, {count, call.n(), call.m()});
 }
 
 Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& base, const Vector& bandwidth, const Vector& relevance,
-              const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
+              const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing,
+              const std::optional<Numbers>& columns, const std::optional<Terms>& terms) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, columns, terms});
     require_aligned(V);
     require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
     const size_t q = V.shape(1);
@@ -198,32 +235,31 @@ Array product(const Matrix& X, const Matrix& Z, const Matrix& V, const Codes& ba
     if (call.empty()) std::fill_n(out.get(), call.n() * q, 0.0);
     else {
         nb::gil_scoped_release release;
-        salsa::product(call.sweeps, call.kernel, call.X, call.Z, V.data(), salsa::Size(q), out.get(), n_threads);
+        salsa::product(call.sweeps, call.sum(), call.X, call.Z, V.data(), salsa::Size(q), out.get(), n_threads);
     }
     return new_array(out, {call.n(), q});
 }
 
 std::tuple<Array, Array, Array> gradient(const Matrix& X, const std::optional<Matrix>& Z, const Matrix& G, const Codes& base,
                                          const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
-                                         const std::optional<std::string>& simd, bool all_orders,
-                                         const std::optional<Codes>& missing) {
-    Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
-    if (all_orders) call.kernel.lowest = 0;
+                                         const std::optional<std::string>& simd, bool all_orders, const std::optional<Codes>& missing,
+                                         const std::optional<Numbers>& columns, const std::optional<Terms>& terms) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, columns, terms}, all_orders);
     require_aligned(G);
     require(G.shape(0) == call.n() && G.shape(1) == call.m(), "G: one value per pair of rows of X and Z is needed");
-    const size_t D = size_t(call.kernel.D), d = size_t(call.kernel.d);
-    auto sums = allocate(2 * D + d + 1);
-    if (call.empty()) std::fill_n(sums.get(), 2 * D + d + 1, 0.0);
+    const size_t D = call.n_features(), orders = call.n_weights();
+    auto sums = allocate(2 * D + orders);
+    if (call.empty()) std::fill_n(sums.get(), 2 * D + orders, 0.0);
     else {
         nb::gil_scoped_release release;
-        salsa::gradient(call.sweeps, call.kernel, call.X, call.Z, G.data(), call.symmetric, sums.get(), n_threads);
+        salsa::gradient(call.sweeps, call.sum(), call.X, call.Z, G.data(), call.symmetric, sums.get(), n_threads);
     }
     auto part = [&](size_t begin, size_t count) {
         auto copy = allocate(count);
         std::copy_n(sums.get() + begin, count, copy.get());
         return new_array(copy, {count});
     };
-    return {part(0, D), part(D, D), part(2 * D, d + 1)};
+    return {part(0, D), part(D, D), part(2 * D, orders)};
 }
 
 // (n, 2): mean of k_j(x_i, .) over weighted points, and its derivative with respect to log h_j
@@ -247,9 +283,10 @@ Array embed(const Vector& x, const Vector& points, const Vector& weights, int ba
 
 Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matrix& V, const Vector& nodes, const Vector& node_weights,
               const Codes& base, const Vector& bandwidth, const Vector& relevance, const Vector& weights, int n_threads,
-              const std::optional<std::string>& simd, const std::optional<Codes>& missing) {
-    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, missing);
-    const size_t D = size_t(call.kernel.D), q = V.shape(1);
+              const std::optional<std::string>& simd, const std::optional<Codes>& missing, const std::optional<Numbers>& columns,
+              const std::optional<Terms>& terms) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, columns, terms});
+    const size_t D = call.n_features(), q = V.shape(1);
     require_aligned(means, V, nodes, node_weights);
     require(V.shape(0) == call.m(), "V: one row per row of Z is needed");
     require(means.shape(0) == call.m() && means.shape(1) == D, "means: one value per row of Z and feature is needed");
@@ -260,7 +297,7 @@ Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matri
     if (call.empty()) std::fill_n(out.get(), call.n() * D * q, 0.0);
     else {
         nb::gil_scoped_release release;
-        salsa::shapley(call.sweeps, call.kernel, rule, call.X, call.Z, mean_points, V.data(), salsa::Size(q), out.get(), n_threads);
+        salsa::shapley(call.sweeps, call.only(), rule, call.X, call.Z, mean_points, V.data(), salsa::Size(q), out.get(), n_threads);
     }
     return new_array(out, {call.n(), D, q});
 }
@@ -330,7 +367,8 @@ NB_MODULE(_core, module) {
     module.def("max_threads", &salsa::max_threads, "Threads of the machine, or what OMP_NUM_THREADS says where OpenMP is compiled in.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
                "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
-               "K (n, m) = sum_m weights_m e_m; Z None: X with itself, half the work.");
+               "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(),
+               "K (n, m) = sum_m weights_m e_m, added up over all terms; Z None: X with itself, half the work.");
     module.def("embed", &embed, "x"_a.noconvert(), "points"_a.noconvert(), "weights"_a.noconvert(), "base"_a, "bandwidth"_a,
                "simd"_a = nb::none(), "(n, 2): mean of a base kernel at x over weighted points, and its derivative by log bandwidth.");
     module.def("orders", &orders, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
@@ -338,15 +376,18 @@ NB_MODULE(_core, module) {
                "(d+1, n, m): weights_m e_m of every order in one sweep.");
     module.def("product", &product, "X"_a.noconvert(), "Z"_a.noconvert(), "V"_a.noconvert(), "base"_a.noconvert(),
                "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
+               "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(),
                "K(X, Z) V (n, q) without forming K.");
     module.def("gradient", &gradient, "X"_a.noconvert(), "Z"_a.noconvert().none(), "G"_a.noconvert(), "base"_a.noconvert(),
                "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
-               "all_orders"_a = true, "missing"_a.noconvert() = nb::none(), "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
+               "all_orders"_a = true, "missing"_a.noconvert() = nb::none(),
+               "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(),
+               "Sums over pairs of G dK/drelevance (D,), G dK/dlog bandwidth (D,) and G e_m (d+1,); without all_orders, the last is 0 "
                "below the smallest order with a weight, which costs less.");
     module.def("shapley", &shapley, "X"_a.noconvert(), "Z"_a.noconvert(), "means"_a.noconvert(), "V"_a.noconvert(), "nodes"_a.noconvert(),
                "node_weights"_a.noconvert(), "base"_a.noconvert(), "bandwidth"_a.noconvert(), "relevance"_a.noconvert(), "weights"_a.noconvert(),
-               "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
-               "(n, D, q): Shapley values of K(X, Z) V, features left out standing at means (m, D), by a rule on [0, 1].");
+               "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(), "columns"_a.noconvert() = nb::none(),
+               "terms"_a.noconvert() = nb::none(), "(n, D, q): Shapley values of K(X, Z) V, features left out standing at means (m, D), by a rule on [0, 1].");
     module.def("covariances", &covariances, "products"_a.noconvert(), "means"_a.noconvert(), "coef"_a.noconvert(), "weights"_a.noconvert(),
                "n_threads"_a = 1, "simd"_a = nb::none(),
                "(r, d-2 + D): covariances of rows with all rows up to them, by order from 3 on, and what concerns each feature.");

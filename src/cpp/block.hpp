@@ -39,27 +39,43 @@ class Panels {
     std::vector<double> data_;
 };
 
+inline Size scratch_sum(const Sum& sum) {
+    int d = 0;
+    for (const Kernel& term : sum) d = std::max(d, term.d);
+    return scratch_values(d) + panel_width;
+}
+
+// out (panel_width,): the sum of all terms. scratch: scratch_sum(sum) doubles.
+inline void sum_values(const Sweeps& sweeps, const Sum& sum, const double* x, const double* panel, double* scratch, double* out) {
+    double *term_values = scratch, *work = scratch + panel_width;
+    sweeps.values(*sum.begin(), x, panel, work, out);
+    for (const Kernel* term = sum.begin() + 1; term != sum.end(); ++term) {
+        sweeps.values(*term, x, panel, work, term_values);
+        for (int c = 0; c < panel_width; ++c) out[c] += term_values[c];
+    }
+}
+
 // out (n, m): K[i, l] = k(x_i, z_l)
-inline void block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, double* out, int threads) {
+inline void block(const Sweeps& sweeps, const Sum& sum, const Points& X, const Points& Z, double* out, int threads) {
     const Panels panels(Z);
-    const Size m = Z.n, need = scratch_values(kernel.d) + panel_width;
+    const Size m = Z.n, values = scratch_sum(sum), need = values + panel_width;
     std::vector<double> scratch(threads * need);
     for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
-        double *work = scratch.data() + thread * need, *tail = work + scratch_values(kernel.d);
+        double *work = scratch.data() + thread * need, *tail = work + values;
         for (Size p = 0; p < panels.count(); ++p)
             for (Size i = begin; i < end; ++i) {
                 double* at = out + i * m + p * panel_width;
                 const bool whole = panels.filled(p) == panel_width;
-                sweeps.values(kernel, X.row(i), panels[p], work, whole ? at : tail);
+                sum_values(sweeps, sum, X.row(i), panels[p], work, whole ? at : tail);
                 if (!whole) std::copy_n(tail, panels.filled(p), at);
             }
     });
 }
 
 // out (n, n): the block of X with itself from its lower tiles; upper tiles mirror them, bit for bit.
-inline void symmetric_block(const Sweeps& sweeps, const Kernel& kernel, const Points& X, double* out, int threads) {
+inline void symmetric_block(const Sweeps& sweeps, const Sum& sum, const Points& X, double* out, int threads) {
     const Panels panels(X);
-    const Size n = X.n, values = scratch_values(kernel.d), need = values + panel_width * panel_width;
+    const Size n = X.n, values = scratch_sum(sum), need = values + panel_width * panel_width;
     std::vector<double> scratch(threads * need);
     for_row_tiles(n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *tile = work + values;
@@ -67,7 +83,7 @@ inline void symmetric_block(const Sweeps& sweeps, const Kernel& kernel, const Po
             const Size p = first / panel_width, filled = panels.filled(p);
             for (Size i = begin; i < end; ++i) {
                 double* row = tile + (i - begin) * panel_width;
-                sweeps.values(kernel, X.row(i), panels[p], work, row);
+                sum_values(sweeps, sum, X.row(i), panels[p], work, row);
                 std::copy_n(row, filled, out + i * n + first);
             }
             if (first == begin) continue;
@@ -94,17 +110,17 @@ inline void orders(const Sweeps& sweeps, const Kernel& kernel, const Points& X, 
 }
 
 // out (n, q) = K(X, Z) V, V (m, q); K is never formed
-inline void product(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, const double* V, Size q, double* out,
+inline void product(const Sweeps& sweeps, const Sum& kernel, const Points& X, const Points& Z, const double* V, Size q, double* out,
                     int threads) {
     const Panels panels(Z);
-    const Size values = scratch_values(kernel.d), need = values + panel_width;
+    const Size values = scratch_sum(kernel), need = values + panel_width;
     std::vector<double> scratch(threads * need);
     std::fill_n(out, X.n * q, 0.0);
     for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
         double *work = scratch.data() + thread * need, *k = work + values;
         for (Size p = 0; p < panels.count(); ++p)
             for (Size i = begin; i < end; ++i) {
-                sweeps.values(kernel, X.row(i), panels[p], work, k);
+                sum_values(sweeps, kernel, X.row(i), panels[p], work, k);
                 double* sum = out + i * q;
                 for (int c = 0; c < panels.filled(p); ++c) {
                     const double* v = V + (p * panel_width + c) * q;
@@ -114,37 +130,67 @@ inline void product(const Sweeps& sweeps, const Kernel& kernel, const Points& X,
     });
 }
 
-// Sums over all pairs of G[i, l] dk(x_i, z_l)/dparameter. out: relevance (D), log bandwidth (D), weight (d+1), one after the other.
+// Where the derivatives of the terms stand among those of the sum: all relevances, all log bandwidths, all weights.
+struct Places {
+    Size features = 0, weights = 0, scratch = 0;
+    explicit Places(const Sum& sum) {
+        for (const Kernel& term : sum) {
+            features += term.D, weights += term.d + 1;
+            scratch = std::max(scratch, scratch_adjoint(term.D, term.d));
+        }
+    }
+    Size count() const { return 2 * features + weights; }
+};
+
+// tile (rows, panel_width) of G (., m) at these rows and columns, zeros beyond the columns that are filled.
+// symmetric: G[i, l] + G[l, i] below the diagonal, zeros above it
+inline void tile_of(const double* G, Size m, Size row, Size rows, Size column, Size filled, bool symmetric, double* tile) {
+    std::fill_n(tile, rows * panel_width, 0.0);
+    for (Size i = 0; i < rows; ++i)
+        for (Size c = 0; c < filled && !(symmetric && column + c > row + i); ++c) tile[i * panel_width + c] = G[(row + i) * m + column + c];
+    for (Size c = 0; symmetric && c < filled; ++c)
+        for (Size i = std::max<Size>(column + c + 1 - row, 0); i < rows; ++i) tile[i * panel_width + c] += G[(column + c) * m + row + i];
+}
+
+// Sums over all pairs of G[i, l] dk(x_i, z_l)/dparameter. out: relevances, log bandwidths and weights (d+1) of all terms.
 // symmetric: Z is X, and only tiles on and below the diagonal are swept, with G[i, l] + G[l, i].
-inline void gradient(const Sweeps& sweeps, const Kernel& kernel, const Points& X, const Points& Z, const double* G, bool symmetric,
-                     double* out, int threads) {
+inline void gradient(const Sweeps& sweeps, const Sum& sum, const Points& X, const Points& Z, const double* G, bool symmetric, double* out,
+                     int threads) {
     constexpr Size parts = 64;
     const Panels panels(Z);
-    const int D = kernel.D, d = kernel.d;
-    const Size m = Z.n, size = Size(2) * D + d + 1, lanes = size * panel_width;
-    const Size need = scratch_adjoint(D, d) + panel_width;
+    const Places places(sum);
+    const Size m = Z.n, lanes = places.count() * panel_width, need = places.scratch + panel_width * panel_width;
     const Size tiles = (X.n + panel_width - 1) / panel_width, tiles_per_part = (tiles + parts - 1) / parts;
     std::vector<double> sums(parts * lanes), scratch(threads * need);
     for_row_tiles(parts * panel_width, threads, [&](Size part_begin, Size, int thread) {
         const Size part = part_begin / panel_width;
-        double *work = scratch.data() + thread * need, *g = work + scratch_adjoint(D, d), *sum = sums.data() + part * lanes;
-        const Gradient total{sum, sum + Size(D) * panel_width, sum + Size(2) * D * panel_width};
+        double *work = scratch.data() + thread * need, *g = work + places.scratch, *total = sums.data() + part * lanes;
         const Size begin = part * tiles_per_part * panel_width, end = std::min(X.n, begin + tiles_per_part * panel_width);
-        for (Size i = begin; i < end; ++i) {
-            const Size last = symmetric ? i : m - 1;
-            for (Size p = 0; p * panel_width <= last; ++p) {
-                for (Size c = 0; c < panel_width; ++c) {
-                    const Size l = p * panel_width + c;
-                    g[c] = l > last ? 0.0 : G[i * m + l] + (symmetric && l < i ? G[l * m + i] : 0.0);
+        for (Size first = begin; first < end; first += panel_width) {
+            const Size rows = std::min<Size>(panel_width, end - first);
+            for (Size p = 0; p < panels.count() && !(symmetric && p * panel_width > first); ++p) {
+                tile_of(G, m, first, rows, p * panel_width, panels.filled(p), symmetric, g);
+                for (Size i = 0; i < rows; ++i) {
+                    Gradient term_sum{total, total + places.features * panel_width, total + 2 * places.features * panel_width};
+                    for (const Kernel& term : sum) {
+                        sweeps.adjoint(term, X.row(first + i), panels[p], g + i * panel_width, work, term_sum);
+                        term_sum.relevance += Size(term.D) * panel_width, term_sum.log_bandwidth += Size(term.D) * panel_width;
+                        term_sum.weight += (term.d + Size(1)) * panel_width;
+                    }
                 }
-                sweeps.adjoint(kernel, X.row(i), panels[p], g, work, total);
             }
         }
     });
-    std::fill_n(out, size, 0.0);
+    std::fill_n(out, places.count(), 0.0);
     for (Size part = 0; part < parts; ++part)
-        for (Size k = 0; k < size; ++k)
+        for (Size k = 0; k < places.count(); ++k)
             for (int c = 0; c < panel_width; ++c) out[k] += sums[part * lanes + k * panel_width + c];
+    double *relevance = out, *weight = out + 2 * places.features;
+    for (const Kernel& term : sum) {  // of a product w s_1 ... s_D, the derivative by a_j is w s_1 ... s_D / a_j
+        if (term.product)
+            for (int j = 0; j < term.D; ++j) relevance[j] = term.weight[term.d] * weight[term.d] / term.feature[j].relevance;
+        relevance += term.D, weight += term.d + 1;
+    }
 }
 
 // out (n, D, q): Shapley values of f(x_i) = sum_l k(x_i, z_l) V[l], where means (m, D) replace the features left out

@@ -4,11 +4,10 @@
 // All numbers are non-negative and only added and multiplied: the relative error is a few rounding units for any D and d.
 #pragma once
 
-#include "bases.hpp"
+#include "product.hpp"
 
 namespace salsa::SALSA_ISA {
 
-constexpr int packs = 4;  // independent chains per sweep: hides the latency of the arithmetic
 static_assert(panel_width % (packs * Pack::width) == 0, "a panel is a whole number of tiles");
 
 // s (packs,): a_j k_j(x_j, z_j) for the points of the tile; `missing`: whether any feature has missing values
@@ -126,6 +125,7 @@ inline void tile_values(const Kernel& kernel, const double* x, const double* z, 
 }
 
 inline void values(const Kernel& kernel, const double* x, const double* panel, double* scratch, double* out) {
+    if (kernel.product) return product_values(kernel, x, panel, out);
     for (int c = 0; c < panel_width; c += packs * Pack::width)
         (kernel.missing ? tile_values<true> : tile_values<false>)(kernel, x, panel + c, scratch + c, out + c);
 }
@@ -140,8 +140,6 @@ inline void orders(const Kernel& kernel, const double* x, const double* panel, d
             }
     }
 }
-
-inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
 
 // Forward recursion for one pack of columns, of s (D, width), every step kept: e (D+1, d+1, width) before each feature.
 inline void forward_pack(const Kernel& kernel, const double* s, Size stride, double* e) {
@@ -207,16 +205,71 @@ inline void adjoint_pack(const Kernel& kernel, const double* x, const double* z,
     });
 }
 
-template <bool missing>
-inline void adjoint_panel(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch,
-                          const Gradient& sum) {
-    for (int c = 0; c < panel_width; c += Pack::width) {
-        const Gradient lanes{sum.relevance + c, sum.log_bandwidth + c, sum.weight + c};
-        adjoint_pack<missing>(kernel, x, panel + c, Pack::load(g + c), scratch, lanes);
+// The same for a low order that the compiler knows, several packs at a time: u_1..u_d stay in registers, and only
+// e_1..e_{d-1} before each feature are kept. Orders below `lowest` are computed along, and not added.
+// scratch: k, slope (D, packs); e (D, d-1, packs)
+template <int d, bool missing>
+inline void adjoint_small(const Kernel& kernel, const double* x, const double* z, const double* g, double* scratch, const Gradient& sum) {
+    constexpr int w = Pack::width, step = packs * w;
+    const int D = kernel.D;
+    double *k = scratch, *slope = k + Size(D) * step, *kept = slope + Size(D) * step;
+    Pack e[d + 1][packs], u[d + 1][packs];
+    for (int p = 0; p < packs; ++p)
+        for (int m = 0; m <= d; ++m) e[m][p] = Pack(m == 0 ? 1.0 : 0.0);
+    for (int j = 0; j < D; ++j) {
+        const Feature& f = kernel.feature[j];
+        for (int p = 0; p < packs; ++p) {
+            Pack value, derivative;
+            base_and_slope<missing>(f, x, z + p * w, value, derivative);
+            value.store(k + j * step + p * w), derivative.store(slope + j * step + p * w);
+            const Pack s = Pack(f.relevance) * value;
+            for (int m = 1; m < d; ++m) e[m][p].store(kept + (j * (d - 1) + m - 1) * Size(step) + p * w);
+            for (int m = d; m > 0; --m) e[m][p] = fma(s, e[m - 1][p], e[m][p]);
+        }
+    }
+    for (int p = 0; p < packs; ++p) {
+        const Pack gradient = Pack::load(g + p * w);
+        for (int m = 1; m <= d; ++m) u[m][p] = gradient * Pack(kernel.weight[m]);
+        for (int m = kernel.lowest; m <= d; ++m) add_to(sum.weight + m * panel_width + p * w, gradient * e[m][p]);
+    }
+    for (int j = D - 1; j >= 0; --j) {
+        const Pack relevance(kernel.feature[j].relevance);
+        for (int p = 0; p < packs; ++p) {
+            const Pack value = Pack::load(k + j * step + p * w);
+            Pack ds = u[1][p];
+            for (int m = 2; m <= d; ++m) ds = fma(u[m][p], Pack::load(kept + (j * (d - 1) + m - 2) * Size(step) + p * w), ds);
+            for (int m = 1; m < d; ++m) u[m][p] = fma(relevance * value, u[m + 1][p], u[m][p]);
+            add_to(sum.relevance + j * panel_width + p * w, ds * value);
+            add_to(sum.log_bandwidth + j * panel_width + p * w, ds * relevance * Pack::load(slope + j * step + p * w));
+        }
     }
 }
 
+template <bool missing>
+inline void adjoint_tile(const Kernel& kernel, const double* x, const double* z, const double* g, double* scratch, const Gradient& sum) {
+    switch (kernel.d) {
+        case 1: return adjoint_small<1, missing>(kernel, x, z, g, scratch, sum);
+        case 2: return adjoint_small<2, missing>(kernel, x, z, g, scratch, sum);
+        case 3: return adjoint_small<3, missing>(kernel, x, z, g, scratch, sum);
+        case 4: return adjoint_small<4, missing>(kernel, x, z, g, scratch, sum);
+        default:
+            for (int p = 0; p < packs; ++p) {
+                const int c = p * Pack::width;
+                adjoint_pack<missing>(kernel, x, z + c, Pack::load(g + c), scratch,
+                                      {sum.relevance + c, sum.log_bandwidth + c, sum.weight + c});
+            }
+    }
+}
+
+template <bool missing>
+inline void adjoint_panel(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch,
+                          const Gradient& sum) {
+    for (int c = 0; c < panel_width; c += packs * Pack::width)
+        adjoint_tile<missing>(kernel, x, panel + c, g + c, scratch, {sum.relevance + c, sum.log_bandwidth + c, sum.weight + c});
+}
+
 inline void adjoint(const Kernel& kernel, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum) {
+    if (kernel.product) return product_adjoint(kernel, x, panel, g, scratch, sum);
     if (kernel.missing) adjoint_panel<true>(kernel, x, panel, g, scratch, sum);
     else adjoint_panel<false>(kernel, x, panel, g, scratch, sum);
 }

@@ -34,6 +34,14 @@ struct Kernel {
     const Feature* feature;  // (D,)
     const double* weight;    // (d+1,)
     bool missing;            // whether any feature has missing values
+    bool product;            // d = D, no other order has a weight, no value is missing, no relevance is 0: product.hpp
+};
+
+struct Sum {  // k_1 + ... + k_T; the terms read the same columns, each those of its features
+    const Kernel* begin_;
+    int count;
+    const Kernel* begin() const { return begin_; }
+    const Kernel* end() const { return begin_ + count; }
 };
 
 struct Gradient {      // sums over pairs of dL/dK times dK/dparameter, one lane per column
@@ -63,7 +71,8 @@ struct Sweeps {
     void (*values)(const Kernel&, const double* x, const double* panel, double* scratch, double* out);
     // out[m * stride + c]: weight_m e_m for every order m = 0..d. Same scratch.
     void (*orders)(const Kernel&, const double* x, const double* panel, double* scratch, double* out, Size stride);
-    // g (panel_width,): dL/dK of these pairs; adds to `sum`. scratch: scratch_adjoint(D, d) doubles.
+    // g (panel_width,): dL/dK of these pairs; adds to `sum`. scratch: scratch_adjoint(D, d) doubles. For a product, nothing is
+    // added to sum.relevance: these derivatives follow from sum.weight.
     void (*adjoint)(const Kernel&, const double* x, const double* panel, const double* g, double* scratch, const Gradient& sum);
     // out (n, 2): the mean of k_j(x_i, .) over points z (m,) of weight w (m,), m a multiple of panel_width, and its derivative
     // with respect to log h_j.

@@ -36,6 +36,7 @@ struct Pack {
 inline Pack operator+(Pack a, Pack b) { return _mm512_add_pd(a.v, b.v); }
 inline Pack operator-(Pack a, Pack b) { return _mm512_sub_pd(a.v, b.v); }
 inline Pack operator*(Pack a, Pack b) { return _mm512_mul_pd(a.v, b.v); }
+inline Pack operator/(Pack a, Pack b) { return _mm512_div_pd(a.v, b.v); }
 inline Pack fma(Pack a, Pack b, Pack c) { return _mm512_fmadd_pd(a.v, b.v, c.v); }
 inline Pack min_abs(Pack a, Pack limit) { return _mm512_range_pd(a.v, limit.v, 0b1010); }
 inline Pack equal(Pack a, Pack b) {
@@ -43,6 +44,9 @@ inline Pack equal(Pack a, Pack b) {
 }
 inline Pack where_nan(Pack t, Pack a, Pack b) {  // a where t is not a number, else b
     return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(t.v, t.v, _CMP_UNORD_Q), b.v, a.v);
+}
+inline Pack where_above(Pack t, Pack limit, Pack a, Pack b) {  // a where t > limit, else b
+    return _mm512_mask_blend_pd(_mm512_cmp_pd_mask(t.v, limit.v, _CMP_GT_OQ), b.v, a.v);
 }
 
 inline Pack exp2_neg(Pack a, Pack b) {
@@ -77,10 +81,14 @@ struct Pack {
 inline Pack operator+(Pack a, Pack b) { return _mm256_add_pd(a.v, b.v); }
 inline Pack operator-(Pack a, Pack b) { return _mm256_sub_pd(a.v, b.v); }
 inline Pack operator*(Pack a, Pack b) { return _mm256_mul_pd(a.v, b.v); }
+inline Pack operator/(Pack a, Pack b) { return _mm256_div_pd(a.v, b.v); }
 inline Pack fma(Pack a, Pack b, Pack c) { return _mm256_fmadd_pd(a.v, b.v, c.v); }
 inline Pack min_abs(Pack a, Pack limit) { return _mm256_min_pd(_mm256_andnot_pd(_mm256_set1_pd(-0.0), a.v), limit.v); }
 inline Pack equal(Pack a, Pack b) { return _mm256_and_pd(_mm256_cmp_pd(a.v, b.v, _CMP_EQ_OQ), _mm256_set1_pd(1.0)); }
 inline Pack where_nan(Pack t, Pack a, Pack b) { return _mm256_blendv_pd(b.v, a.v, _mm256_cmp_pd(t.v, t.v, _CMP_UNORD_Q)); }
+inline Pack where_above(Pack t, Pack limit, Pack a, Pack b) {
+    return _mm256_blendv_pd(b.v, a.v, _mm256_cmp_pd(t.v, limit.v, _CMP_GT_OQ));
+}
 inline Pack round_neg_product(Pack a, Pack b, Pack shift) { return _mm256_fnmadd_pd(a.v, b.v, shift.v); }
 inline Pack remainder_neg(Pack a, Pack b, Pack n) { return _mm256_fnmsub_pd(a.v, b.v, n.v); }
 inline Pack scale_by_power(Pack p, Pack shifted) {  // p 2^n, n in the low bits of `shifted`
@@ -104,6 +112,7 @@ struct Pack {
 inline Pack operator+(Pack a, Pack b) { return a.v + b.v; }
 inline Pack operator-(Pack a, Pack b) { return a.v - b.v; }
 inline Pack operator*(Pack a, Pack b) { return a.v * b.v; }
+inline Pack operator/(Pack a, Pack b) { return a.v / b.v; }
 inline Pack fma(Pack a, Pack b, Pack c) { return a.v * b.v + c.v; }
 inline Pack min_abs(Pack a, Pack limit) {
     const Pack::Lanes size = a.v < -a.v ? -a.v : a.v;
@@ -111,6 +120,7 @@ inline Pack min_abs(Pack a, Pack limit) {
 }
 inline Pack equal(Pack a, Pack b) { return a.v == b.v ? Pack(1.0).v : Pack(0.0).v; }
 inline Pack where_nan(Pack t, Pack a, Pack b) { return t.v == t.v ? b.v : a.v; }
+inline Pack where_above(Pack t, Pack limit, Pack a, Pack b) { return t.v > limit.v ? a.v : b.v; }
 inline Pack round_neg_product(Pack a, Pack b, Pack shift) { return shift.v - a.v * b.v; }
 inline Pack remainder_neg(Pack a, Pack b, Pack n) { return -(a.v * b.v) - n.v; }
 inline Pack scale_by_power(Pack p, Pack shifted) {  // p 2^n, n in the low bits of `shifted`
@@ -139,5 +149,9 @@ inline Pack exp2_neg(Pack a, Pack b) {
 }
 
 #endif
+
+constexpr int packs = 4;  // independent chains per sweep: hides the latency of the arithmetic
+
+inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
 
 }  // namespace salsa::SALSA_ISA

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from salsa.expansion import KernelExpansion
     from salsa.kernels.additive import AdditiveKernel
     from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+    from salsa.kernels.sum import SumKernel
     from salsa.regressor import SalsaRegressor, load
     from salsa.selection.results import OrderSearch
 
@@ -17,6 +18,7 @@ __all__ = [
     "KernelExpansion",
     "OrderSearch",
     "SalsaRegressor",
+    "SumKernel",
     "__version__",
     "explain",
     "load",
@@ -28,6 +30,7 @@ _HOMES = {
     "KernelExpansion": "salsa.expansion",
     "OrderSearch": "salsa.selection.results",
     "SalsaRegressor": "salsa.regressor",
+    "SumKernel": "salsa.kernels.sum",
     "load": "salsa.regressor",
     "rule_of_thumb_bandwidth": "salsa.kernels.bandwidths",
 }

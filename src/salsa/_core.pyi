@@ -1,4 +1,4 @@
-from numpy import float64, int8
+from numpy import float64, int8, int32
 from numpy.typing import NDArray
 
 def simd_levels() -> list[str]: ...
@@ -7,13 +7,15 @@ def max_threads() -> int: ...
 def block(
     X: NDArray[float64],  # (n, D); three columns instead of one for a feature with missing values
     Z: NDArray[float64] | None,  # (m, D); None: X with itself
-    base: NDArray[int8],  # (D,)
+    base: NDArray[int8],  # (D,), or the features of all terms one after the other
     bandwidth: NDArray[float64],  # (D,)
     relevance: NDArray[float64],  # (D,)
-    weights: NDArray[float64],  # (d+1,): order weights divided by C(D, m)
+    weights: NDArray[float64],  # (d+1,): order weights divided by C(D, m); of all terms one after the other
     n_threads: int = 1,
     simd: str | None = None,
     missing: NDArray[int8] | None = None,  # (D,): which features have missing values
+    columns: NDArray[int32] | None = None,  # (D,): the first column of every feature; None: one after the other
+    terms: NDArray[int32] | None = None,  # (T, 2): numbers of features and weights of every term; None: one term
 ) -> NDArray[float64]: ...  # (n, m)
 def orders(
     X: NDArray[float64],
@@ -37,6 +39,8 @@ def product(
     n_threads: int = 1,
     simd: str | None = None,
     missing: NDArray[int8] | None = None,
+    columns: NDArray[int32] | None = None,
+    terms: NDArray[int32] | None = None,
 ) -> NDArray[float64]: ...  # (n, q)
 def gradient(
     X: NDArray[float64],
@@ -50,7 +54,9 @@ def gradient(
     simd: str | None = None,
     all_orders: bool = True,
     missing: NDArray[int8] | None = None,
-) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...  # (D,), (D,), (d+1,)
+    columns: NDArray[int32] | None = None,
+    terms: NDArray[int32] | None = None,
+) -> tuple[NDArray[float64], NDArray[float64], NDArray[float64]]: ...  # (D,), (D,), (d+1,), D and d+1 summed over terms
 def embed(
     x: NDArray[float64],  # (n,)
     points: NDArray[float64],  # (m,)
@@ -73,6 +79,8 @@ def shapley(
     n_threads: int = 1,
     simd: str | None = None,
     missing: NDArray[int8] | None = None,
+    columns: NDArray[int32] | None = None,
+    terms: NDArray[int32] | None = None,  # one term
 ) -> NDArray[float64]: ...  # (n, D, q)
 def covariances(
     products: NDArray[float64],  # (D, r, c): of the last r of c rows with all c

@@ -13,6 +13,7 @@ from salsa.data.splits import Splits
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import distribution_of
+from salsa.kernels.pairs import core_call
 from salsa.learning import Problem, Structure
 from salsa.learning.learn import Posterior
 
@@ -60,8 +61,8 @@ class TestKernel:
     @pytest.mark.parametrize("simd", _core.simd_levels())
     def test_every_instruction_set_agrees(self, simd):
         kernel, X = kernel_with_holes("matern52", n=70)
-        call = kernel.core_call(X, None)
-        block = _core.block(call.X, None, *call.arguments, 1, simd, call.missing)
+        call = core_call(kernel.terms, X, None)
+        block = _core.block(call.X, None, *call.arguments, 1, simd, **call.layout)
         np.testing.assert_allclose(block, kernel(X, X), rtol=1e-13)
         x = np.linspace(-2, 2, 9)
         for base in range(len(BASE_KERNELS)):

@@ -12,6 +12,7 @@ from salsa._utils.arrays import Floats, for_the_core
 from salsa._utils.threads import thread_count
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
+from salsa.kernels.pairs import core_call
 
 
 def kernel_means(kernel: AdditiveKernel, Z: Any, background: Sequence[Distribution]) -> Floats:
@@ -38,14 +39,14 @@ def kernel_shapley(
     """
     X, Z = kernel.checked(X), kernel.checked(Z)
     values = np.zeros((len(X), kernel.n_features, V.shape[1]))
-    if (call := kernel.core_call(X, Z)) is not None:
+    if (call := core_call(kernel.terms, X, Z)) is not None:
         assert call.Z is not None
         threads = thread_count(n_threads, len(X), len(Z), kernel.n_features * kernel.order)
-        keep, (*_, weights) = call.features, call.arguments
+        (keep,), (*_, weights) = call.features, call.arguments
         nodes, node_weights = unit_rule(len(weights) - 2)
         left, V = np.ascontiguousarray(means[:, keep]), for_the_core(V)
         values[:, keep] = _core.shapley(
-            call.X, call.Z, left, V, nodes, node_weights, *call.arguments, threads, missing=call.missing
+            call.X, call.Z, left, V, nodes, node_weights, *call.arguments, threads, **call.layout
         )
     return values
 

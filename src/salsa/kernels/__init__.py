@@ -9,7 +9,12 @@ if TYPE_CHECKING:
     from salsa._utils.arrays import Floats
     from salsa.kernels.additive import AdditiveKernel
 
-_HOMES = {"AdditiveKernel": "additive", "BASE_KERNELS": "base", "rule_of_thumb_bandwidth": "bandwidths"}
+_HOMES = {
+    "AdditiveKernel": "additive",
+    "SumKernel": "sum",
+    "BASE_KERNELS": "base",
+    "rule_of_thumb_bandwidth": "bandwidths",
+}
 
 
 class Kernel(Protocol):

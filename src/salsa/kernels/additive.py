@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from salsa import _core
-from salsa._utils.arrays import Floats, Places, for_the_core
-from salsa._utils.threads import thread_count
+from salsa._utils.arrays import Floats, for_the_core
+from salsa.kernels import pairs
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
-from salsa.kernels.symmetric import binomials, elementary_symmetric
+from salsa.kernels.pairs import KernelGradient
+from salsa.kernels.symmetric import binomials, each_outside, elementary_symmetric
 
 _CODES = {name: code for code, name in enumerate(_core.base_kernels())}
-
-
-class KernelGradient(NamedTuple):
-    """Sums over pairs of dL/dK times the derivative of K with respect to each parameter."""
-
-    relevance: Floats  # (D,)
-    bandwidth: Floats  # (D,)
-    order_weights: Floats  # (d+1,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +50,7 @@ class AdditiveKernel:
     base: str | tuple[str, ...] = "gaussian"
     distributions: tuple[Distribution, ...] | None = field(default=None, repr=False)
     normaliser: Floats = field(init=False, repr=False)  # 1 / C(D, m) for m = 0..d
-    _codes: NDArray[np.int8] = field(init=False, repr=False)  # (D,) numbers of the base kernels in the core
+    codes: NDArray[np.int8] = field(init=False, repr=False)  # (D,) numbers of the base kernels in the core
     _diagonal_value: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +75,7 @@ class AdditiveKernel:
         if self.distributions is not None and len(self.distributions) != D:
             raise ValueError(f"{len(self.distributions)} distributions for {D} features")
         object.__setattr__(self, "normaliser", 1.0 / binomials(D, d))
-        object.__setattr__(self, "_codes", _base_codes(self.base, D))
+        object.__setattr__(self, "codes", _base_codes(self.base, D))
         object.__setattr__(self, "_diagonal_value", self._find_diagonal())
         if not (np.isfinite(self._diagonal_value) and self.normaliser.all()):
             raise ValueError(
@@ -118,27 +112,11 @@ class AdditiveKernel:
 
     def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """Return K (n, m) between the rows of X (n, D) and Z (m, D); Z=None means X itself, at half the work."""
-        X, Z = self.checked(X), None if Z is None else self.checked(Z)
-        m = len(X if Z is None else Z)
-        if (call := self.core_call(X, Z)) is None:
-            return np.full((len(X), m), self.order_weights[0])
-        threads = thread_count(n_threads, len(X), m, self.n_features)
-        return _core.block(call.X, call.Z, *call.arguments, threads, missing=call.missing)
+        return pairs.block(self.terms, self.checked(X), None if Z is None else self.checked(Z), n_threads)
 
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """Return K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
-        X, Z = self.checked(X), self.checked(Z)
-        V = for_the_core(V)
-        columns = V[:, None] if V.ndim == 1 else V
-        if len(columns) != len(Z):
-            raise ValueError(f"V has {len(columns)} rows, Z has {len(Z)}: give one row of V per row of Z")
-        if (call := self.core_call(X, Z)) is None:
-            out = np.broadcast_to(self.order_weights[0] * columns.sum(axis=0), (len(X), columns.shape[1])).copy()
-        else:
-            threads = thread_count(n_threads, len(X), len(Z), self.n_features)
-            assert call.Z is not None
-            out = _core.product(call.X, call.Z, columns, *call.arguments, threads, missing=call.missing)
-        return out[:, 0] if V.ndim == 1 else out
+        return pairs.product(self.terms, self.checked(X), self.checked(Z), V, n_threads)
 
     def diagonal(self, X: Any) -> Floats:
         """Return k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as every base kernel is 1 at distance zero."""
@@ -154,17 +132,12 @@ class AdditiveKernel:
         alone then costs O(D) per pair.
         """
         X, Z = self.checked(X), None if Z is None else self.checked(Z)
-        G = for_the_core(G)
-        threads = thread_count(n_threads, len(X), len(X if Z is None else Z), self.n_features)
-        call = None if of_zeros else self.core_call(X, Z)
-        if call is None:
-            weights = self.order_weights * self.normaliser
-            arguments, features = (self._codes, self.bandwidth, self.relevance, weights), np.arange(self.n_features)
-            call = CoreCall(features, *self._columns(features, X, Z), arguments)
-        *found, e = _core.gradient(call.X, call.Z, G, *call.arguments, threads, None, of_zeros, call.missing)
-        relevance, log_bandwidth = (_scattered(part, call.features, self.n_features) for part in found)
-        e = _scattered(e, np.arange(len(e)), self.order + 1)
-        return KernelGradient(relevance, log_bandwidth / self.bandwidth, e * self.normaliser)
+        return pairs.gradient(self.terms, X, G, Z, of_zeros, n_threads)[0]
+
+    @cached_property
+    def variance_with_each(self) -> Floats:
+        """The prior variance (D,) of all effects with each feature: the part of k(x, x) that its relevance adds."""
+        return self.relevance * each_outside(self.relevance, self.order_weights * self.normaliser)
 
     def of_feature(self, j: int) -> AdditiveKernel:
         """Return the base kernel k_j as a kernel of one feature."""
@@ -182,61 +155,17 @@ class AdditiveKernel:
             raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
         return for_the_core(rows)
 
-    def core_call(self, X: Floats, Z: Floats | None) -> CoreCall | None:
-        """Return the arguments of a compiled loop without features of relevance zero; None if no feature is left."""
-        keep = np.flatnonzero(self.relevance > 0)
-        if len(keep) == 0:
-            return None
-        weights = (self.order_weights * self.normaliser)[: len(keep) + 1]
-        arguments = self._codes[keep], self.bandwidth[keep], self.relevance[keep], weights
-        return CoreCall(keep, *self._columns(keep, X, Z), arguments)
-
     def _find_diagonal(self) -> float:
         e = elementary_symmetric(self.relevance, self.order)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self.order_weights @ (e * self.normaliser)) if np.isfinite(e).all() else np.inf
 
-    def _columns(
-        self, features: Places, X: Floats, Z: Floats | None
-    ) -> tuple[Floats, Floats | None, NDArray[np.int8] | None]:
-        """Return the columns of these features for the compiled loops, and the mask of features with missing values."""
-        tables = [X] if Z is None else [X, Z]
-        has_missing = np.any([np.isnan(table).any(axis=0) for table in tables], axis=0)
-        missing = has_missing[features]
-        if missing.any():
-            parts = [
-                np.column_stack([self._with_means(j, T[:, j]) if has_missing[j] else T[:, j] for j in features])
-                for T in tables
-            ]
-        elif len(features) < self.n_features:
-            parts = [np.ascontiguousarray(table[:, features]) for table in tables]
-        else:
-            parts = tables
-        return parts[0], None if Z is None else parts[1], missing.astype(np.int8) if missing.any() else None
-
-    def _with_means(self, j: int, x: Floats) -> Floats:
+    def with_means(self, j: int, x: Floats) -> Floats:
         """Return (n, 3): values of feature j, k_j with a missing value there, and its derivative by log h_j."""
         assert self.distributions is not None  # `checked` refuses missing values without distributions
-        missing, code = np.isnan(x), int(self._codes[j])
+        missing, code = np.isnan(x), int(self.codes[j])
         means = _core.embed(np.where(missing, 0.0, x), *self.distributions[j], code, float(self.bandwidth[j]))
         return np.column_stack([x, np.where(missing[:, None], (1.0, 0.0), means)])
-
-
-class CoreCall(NamedTuple):
-    """The arguments of a compiled loop over pairs: features in use, their columns, and the kernel's parameters."""
-
-    features: Places
-    X: Floats
-    Z: Floats | None
-    missing: NDArray[np.int8] | None
-    arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]
-
-
-def _scattered(values: Floats, index: Places, length: int) -> Floats:
-    """Return an array of zeros (length,) with `values` at the places `index`."""
-    full = np.zeros(length)
-    full[index] = values
-    return full
 
 
 def _frozen_vector(values: ArrayLike, name: str) -> Floats:
