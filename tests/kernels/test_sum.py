@@ -1,6 +1,7 @@
 """Sums of kernels: the terms added up, in one sweep, with their gradients; one term is the special case."""
 
 import pickle
+from dataclasses import replace
 
 import mpmath
 import naive
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from salsa import AdditiveKernel, SumKernel, _core
 from salsa._core import simd_levels
-from salsa.kernels.marginals import distribution_of
+from salsa.kernels.marginals import Distribution, distribution_of
 from salsa.kernels.pairs import core_call
 
 
@@ -139,6 +140,13 @@ class TestBadInput:
         )
         with pytest.raises(ValueError, match="number 1 and the first has distributions"):
             SumKernel([one, with_missing])
+        others = tuple(Distribution(points + 1, weights) for points, weights in with_missing.distributions)
+        with pytest.raises(ValueError, match="number 1 has other distributions"):
+            SumKernel([with_missing, replace(with_missing, distributions=others)])
+        equal = tuple(Distribution(points.copy(), weights) for points, weights in with_missing.distributions)
+        SumKernel([with_missing, replace(with_missing, distributions=equal)])
+        with pytest.raises(ValueError, match="feature 1 is a category in one of number 1 and the first"):
+            SumKernel([one, replace(one, base=("gaussian", "equality"))])
 
     def test_rows_are_checked(self):
         kernel = SumKernel(random_terms(0)[0])

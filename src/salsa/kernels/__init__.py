@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from salsa._utils.arrays import Floats
     from salsa.kernels.additive import AdditiveKernel
+    from salsa.kernels.marginals import Distribution
 
 _HOMES = {
     "AdditiveKernel": "additive",
@@ -20,8 +21,9 @@ _HOMES = {
 class Kernel(Protocol):
     """A positive definite function of two rows of D features: a sum of additive kernels, its terms.
 
-    Solvers and uncertainty use the three calls only. Learning uses the gradient of a term. Explanations, random
-    features, files and the report's page go through the terms.
+    ``AdditiveKernel``, whose only term is the kernel itself, and ``SumKernel`` are such kernels. Solvers and
+    uncertainty use the three calls. Learning uses the gradient of a term. Explanations, random features, files and the
+    report's page go through the terms. Features are categories in all terms or in none.
     """
 
     @property
@@ -34,6 +36,14 @@ class Kernel(Protocol):
     @property
     def relevance(self) -> Floats:
         """Relevances (D,); 0 exactly where no term depends on the feature."""
+
+    @property
+    def bandwidth(self) -> Floats:
+        """Bandwidths (D,); for a sum, a mean over the terms."""
+
+    @property
+    def distributions(self) -> tuple[Distribution, ...] | None:
+        """The distributions that stand for missing values, equal in all terms."""
 
     @property
     def terms(self) -> tuple[AdditiveKernel, ...]: ...

@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
 from salsa.kernels import pairs
 from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.pairs import KernelGradient
 
@@ -22,7 +24,8 @@ class SumKernel:
 
     Parameters
     ----------
-    terms : iterable of AdditiveKernel, at least one, of the same number of features.
+    terms : iterable of AdditiveKernel, at least one, of the same features: in all terms, the same features are
+        categories, and missing values have the same distributions.
 
     Notes
     -----
@@ -53,6 +56,10 @@ class SumKernel:
                 raise ValueError(f"terms: {numbers}: give every term a relevance for all features, 0 for unused ones")
             if (term.distributions is None) != (self.distributions is None):
                 raise ValueError(f"terms: only one of number {place} and the first has distributions of missing values")
+            if not _equal(term.distributions, self.distributions):
+                raise ValueError(f"terms: number {place} has other distributions of missing values than the first")
+            if (odd := np.flatnonzero(_categories(term) != _categories(self.terms[0]))).size:
+                raise ValueError(f"terms: feature {odd[0]} is a category in one of number {place} and the first")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SumKernel, (self.terms,)
@@ -63,7 +70,7 @@ class SumKernel:
 
     @property
     def distributions(self) -> tuple[Distribution, ...] | None:
-        """The distributions that stand for missing values, which are those of the first term."""
+        """The distributions that stand for missing values, equal in all terms."""
         return self.terms[0].distributions
 
     @property
@@ -112,3 +119,14 @@ class SumKernel:
     def checked(self, X: Any) -> Floats:
         """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
         return self.terms[0].checked(X)
+
+
+def _categories(term: AdditiveKernel) -> NDArray[np.bool_]:
+    """Return whether each feature is a category (D,)."""
+    return np.array([BASE_KERNELS[base].for_categories for base in term.bases])
+
+
+def _equal(one: tuple[Distribution, ...] | None, other: tuple[Distribution, ...] | None) -> bool:
+    """Return whether points and weights are equal; quick if both are the same object, as in learned kernels."""
+    pairs = zip(one or (), other or (), strict=True)
+    return one is other or all(np.array_equal(a, b) for pair in pairs for a, b in zip(*pair, strict=True))
