@@ -10,13 +10,21 @@ import pytest
 from conftest import additive_truth
 from scipy.stats import chisquare
 
-from salsa import AdditiveKernel
+from salsa import AdditiveKernel, SumKernel
 from salsa._utils.sums import RidgePath, Sums
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution, distribution_of
 from salsa.solvers import random_features as module
 from salsa.solvers.anchors import choose_anchors
-from salsa.solvers.random_features import draw_features, draw_subsets, inclusion, interpolation, log_prefix_polynomials
+from salsa.solvers.random_features import (
+    draw_features,
+    draw_subsets,
+    draw_term_features,
+    inclusion,
+    interpolation,
+    log_prefix_polynomials,
+    shared_out,
+)
 from salsa.solvers.ridge import solve_once
 
 MIXED = ("gaussian", "laplace", "equality", "matern32", "matern52", "equality")
@@ -40,13 +48,20 @@ def kernel_of(base="gaussian", distributions=None, *, relevance=(1.0, 0.5, 2.0, 
     return AdditiveKernel(bandwidth, np.array(relevance), np.array([0.3, 1.0, 0.0, 0.5, 0.2]), base, distributions)
 
 
+def sum_of(distributions=None):
+    """Return a sum of rough main effects, smooth interactions and the product of all features in use."""
+    rough = replace(kernel_of(("laplace",) * 2 + MIXED[2:], distributions), order_weights=np.array([0.2, 1.0]))
+    product = replace(kernel_of(MIXED, distributions), order_weights=np.eye(6)[5])
+    return SumKernel([rough, kernel_of(MIXED, distributions), product])
+
+
 def standardised_errors(features_of, kernel, X, draws=250, count=200):
     """Return errors (n, n) of the mean phi'phi over many draws, relative to k - w_0, in standard errors."""
     found = np.empty((draws, len(X), len(X)))
     for seed in range(draws):
         F = draw_features(features_of, count, seeded(seed)).features(X)
         found[seed] = F @ F.T
-    error = found.mean(axis=0) - (kernel(X) - kernel.order_weights[0])
+    error = found.mean(axis=0) - (kernel(X) - sum(term.order_weights[0] for term in kernel.terms))
     return error / (found.std(axis=0, ddof=1) / np.sqrt(draws))
 
 
@@ -70,6 +85,15 @@ class TestUnbiased:
         kernel = kernel_of(base, distributions)
         assert np.isnan(X[:, kernel.relevance > 0]).any(axis=0).all()
         assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
+
+    @pytest.mark.parametrize("holes", [0.0, 0.3])
+    def test_features_of_a_sum_are_unbiased(self, holes):
+        X, distributions = table(MIXED, holes)
+        kernel = sum_of(distributions)
+        assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
+        for missing_term in range(3):
+            others = SumKernel(term for place, term in enumerate(kernel.terms) if place != missing_term)
+            assert np.abs(standardised_errors(others, kernel, X)).max() > 8
 
     @pytest.mark.parametrize("weights", [[0, 1], [2, 0, 1], [0, 0, 0, 0, 0, 0, 1], [1, 1, 1, 1, 1, 1, 1]])
     def test_features_are_unbiased_for_all_order_weights(self, weights):
@@ -106,6 +130,30 @@ class TestUnbiased:
             errors.append(np.mean([np.linalg.norm(f @ f.T - K) / np.linalg.norm(K) for f in F]))
         assert errors[1] < 0.03
         assert errors[0] / errors[1] == pytest.approx(4, rel=0.4)
+
+
+class TestShares:
+    def test_one_term_gets_all_random_features(self):
+        assert shared_out(kernel_of(), 17) == [17]
+        X, _ = table(MIXED)
+        both = kernel_of(MIXED), SumKernel([kernel_of(MIXED)])
+        one, as_sum = (draw_features(kernel, 50, seeded()).features(X) for kernel in both)
+        np.testing.assert_array_equal(one, as_sum)
+
+    @pytest.mark.parametrize("count", [3, 4, 10, 999, 100_000])
+    def test_shares_follow_the_prior_variance_without_order_0(self, count):
+        kernel = sum_of()
+        variance = np.array([term.diagonal(np.zeros((1, 6)))[0] - term.order_weights[0] for term in kernel.terms])
+        numbers = np.array(shared_out(kernel, count))
+        assert numbers.sum() == count
+        assert np.abs(numbers - 1 - (count - 3) * variance / variance.sum()).max() < 1
+
+    def test_every_term_has_a_random_feature(self):
+        assert shared_out(sum_of(), 1) == [1, 1, 1]
+        zero = kernel_of(relevance=np.zeros(6))
+        assert shared_out(SumKernel([zero, kernel_of()]), 40) == [1, 39]
+        assert shared_out(SumKernel([zero, zero]), 40) == [20, 20]
+        assert draw_features(SumKernel([zero, kernel_of()]), 40, seeded()).features(np.ones((3, 6))).shape == (3, 40)
 
 
 def subset_probability(share, subset):
@@ -150,7 +198,7 @@ class TestSubsets:
             np.testing.assert_allclose(np.exp(log_e[j]), exact, rtol=1e-13)
 
     def test_features_without_relevance_are_never_drawn(self):
-        found = draw_features(kernel_of(MIXED), 5000, seeded())
+        found = draw_term_features(kernel_of(MIXED), 5000, seeded())
         assert found.columns.tolist() == [0, 1, 2, 4, 5]
         assert set(found.inside.sum(axis=0)) == {1, 3, 4}
 
@@ -162,7 +210,7 @@ class TestSubsets:
         relevance = unit * np.where(np.arange(D) == 7, 1e3, 1.0)
         kernel = AdditiveKernel(np.full(D, 50.0), relevance, np.eye(order + 1)[order])
         X = np.random.default_rng(0).normal(size=(20, D))
-        found = draw_features(kernel, 4000, seeded())
+        found = draw_term_features(kernel, 4000, seeded())
         assert (found.inside.sum(axis=0) == order).all()
         # how often feature 7 is chosen: a_7 dk/da_7 / k, of x with itself
         assert np.mean(found.inside[7]) == pytest.approx(
@@ -208,7 +256,7 @@ class TestFeatures:
     @pytest.mark.parametrize("holes", [0.0, 0.3])
     def test_features_in_blocks_equal_their_definition(self, holes, monkeypatch):
         X, distributions = table(MIXED, holes, n=30)
-        found = draw_features(kernel_of(MIXED, distributions), 40, seeded())
+        found = draw_term_features(kernel_of(MIXED, distributions), 40, seeded())
         expected = by_definition(found, X)
         np.testing.assert_allclose(found.features(X), expected, atol=2e-7)  # sqrt(1 - |mu|^2) of a constant k_j
         monkeypatch.setattr(module, "BLOCK", 7 * 40)

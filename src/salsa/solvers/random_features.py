@@ -1,4 +1,6 @@
-"""Random features of an additive kernel: E[phi(x)'phi(x')] = k(x, x') - w_0; the intercept stands for w_0.
+"""Random features of additive kernels: E[phi(x)'phi(x')] = k(x, x') - w_0; the intercept stands for w_0.
+
+The features of a sum of kernels are the features of all terms. The steps for a term:
 
 1. Draw a subset S of the features per random feature: an order m >= 1 with probability proportional to
    T_m = w_m e_m(a) / C(D, m), then m of the features with probability proportional to the product of their a_j.
@@ -23,6 +25,7 @@ from scipy.linalg.blas import dgemm
 
 from salsa._utils.arrays import Floats
 from salsa._utils.threads import thread_count
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
 from salsa.solvers import RidgeTask, Solution, Solver
@@ -37,7 +40,18 @@ COST = 10  # cost of a value of phi, in values of base kernels
 
 @dataclass(frozen=True, eq=False)
 class RandomFeatures:
-    """A random map phi from rows to R numbers; C of the D features are in some subset.
+    """A random map phi from rows to R numbers: the maps of all terms of a kernel, side by side."""
+
+    terms: tuple[TermFeatures, ...]
+
+    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
+        """Return phi (m, R) of the rows of X (m, D); the number of threads does not change it."""
+        return np.hstack([term.features(X, n_threads=n_threads) for term in self.terms])
+
+
+@dataclass(frozen=True, eq=False)
+class TermFeatures:
+    """A random map phi from rows to R numbers, for one term; C of the D features are in some subset.
 
     For each random feature, a column has a frequency omega, or a key for categories (0 outside its subset), and eps.
     """
@@ -121,10 +135,32 @@ def solve_random_features(task: RidgeTask) -> Solution:
     return on_anchors(task, anchors, ridge, ridge.cvplus(anchors).transformed(P, mean), (P @ theta, offset))
 
 
-def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState) -> RandomFeatures:
-    """Draw `count` random features of the kernel without its order 0."""
+def draw_features(kernel: Kernel, count: int, random_state: RandomState) -> RandomFeatures:
+    """Draw `count` random features of the kernel without its order 0; at least one for every term."""
     if count < 1:
         raise ValueError(f"count={count}: at least one random feature is needed")
+    numbers = zip(kernel.terms, shared_out(kernel, count), strict=True)
+    return RandomFeatures(tuple(draw_term_features(term, number, random_state) for term, number in numbers))
+
+
+def shared_out(kernel: Kernel, count: int) -> list[int]:
+    """Return how many of `count` random features each term gets: one, and a share of the others by its variance.
+
+    The prior variance of a term is its diagonal, without order 0. Shares are rounded to the largest remainders.
+    """
+    origin, terms = np.zeros((1, kernel.n_features)), kernel.terms
+    variance = np.array([max(float(term.diagonal(origin)[0] - term.order_weights[0]), 0.0) for term in terms])
+    share = variance / variance.sum() if variance.any() else np.full(len(terms), 1 / len(terms))
+    others = max(count - len(terms), 0) * share
+    numbers = np.floor(others).astype(int)
+    short = max(count - len(terms), 0) - int(numbers.sum())
+    numbers[np.argsort(numbers - others, kind="stable")[:short]] += 1
+    found: list[int] = (1 + numbers).tolist()
+    return found
+
+
+def draw_term_features(kernel: AdditiveKernel, count: int, random_state: RandomState) -> TermFeatures:
+    """Draw `count` random features of one term without its order 0."""
     subsets, total = draw_subsets(kernel, count, random_state)
     columns = np.flatnonzero(subsets.any(axis=1))
     inside = subsets[columns]
@@ -135,9 +171,7 @@ def draw_features(kernel: AdditiveKernel, count: int, random_state: RandomState)
         else:
             frequency[c] = frequencies(random_state, count) / kernel.bandwidth[j] * inside[c]
     eps = random_state.choice([-1.0, 1.0], inside.shape)
-    return RandomFeatures(
-        kernel, total, columns, inside, frequency, key, eps, random_state.uniform(0, 2 * np.pi, count)
-    )
+    return TermFeatures(kernel, total, columns, inside, frequency, key, eps, random_state.uniform(0, 2 * np.pi, count))
 
 
 def interpolation(features: RandomFeatures, anchors: Anchors) -> Floats:
