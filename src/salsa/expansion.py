@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from salsa._utils.arrays import Floats
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
 
 
@@ -21,14 +21,14 @@ class KernelExpansion:
     the training table, missing values included; None: the anchors are the training rows, and each counts once.
     """
 
-    kernel: AdditiveKernel
+    kernel: Kernel
     anchors: Floats
     coef: Floats
     offset: Floats
     marginals: tuple[Distribution, ...] | None = None
 
     @property
-    def parts(self) -> tuple[AdditiveKernel, Floats, Floats, Floats]:
+    def parts(self) -> tuple[Kernel, Floats, Floats, Floats]:
         """The tuple of kernel, anchors, coef and offset."""
         return self.kernel, self.anchors, self.coef, self.offset
 

@@ -37,7 +37,7 @@ def _summary(path: str) -> dict[str, Any]:
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,
-        "kernel": model.expansion_.kernel.numeric_base,
+        "kernel": " + ".join(term.numeric_base for term in model.expansion_.kernel.terms),
         "interactions": model.interactions,
         **cross_validated(model),
         "rho": model.search_.rho,

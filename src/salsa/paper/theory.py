@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh
 
 from salsa._utils.arrays import Floats
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 
 MOST_COMPONENTS = 5000  # limit of kernel matrices that are decomposed one by one
@@ -54,7 +55,7 @@ def matrix_eigenvalues(K: Floats) -> Floats:
     return values
 
 
-def sum_dimension(kernel: AdditiveKernel, X: Any, lam: ArrayLike) -> Floats:
+def sum_dimension(kernel: Kernel, X: Any, lam: ArrayLike) -> Floats:
     """Return the effective dimension of the sum of all components on rows X (n, D): the degrees of freedom of a fit."""
     return effective_dimension(matrix_eigenvalues(kernel(X)), len(X) * np.asarray(lam, dtype=np.float64))
 

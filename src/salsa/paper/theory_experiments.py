@@ -17,7 +17,7 @@ from scipy.linalg import eigh
 from threadpoolctl import threadpool_limits
 
 from salsa._utils.arrays import Floats
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.paper.theory import (
     base_eigenvalues,
     effective_dimension,
@@ -165,7 +165,7 @@ def draw_truth(D: int, rng: Generator) -> AdditiveTruth:
     return AdditiveTruth(centres, coef, float(sum(norms)))
 
 
-def fit_path(kernel: AdditiveKernel, X: Floats, y: Floats, Z: Floats, f: Floats) -> Fit:
+def fit_path(kernel: Kernel, X: Floats, y: Floats, Z: Floats, f: Floats) -> Fit:
     """Fit X (n, D), y (n,) at every penalty from one eigen-decomposition; compare with the truth f (m,) at Z (m, D)."""
     with threadpool_limits(1):
         values, vectors = eigh(kernel(X))
@@ -177,7 +177,7 @@ def fit_path(kernel: AdditiveKernel, X: Floats, y: Floats, Z: Floats, f: Floats)
     return Fit(lam, risk, effective_dimension(values, len(X) * lam))
 
 
-def _contenders(D: int) -> Iterator[tuple[str, list[AdditiveKernel]]]:
+def _contenders(D: int) -> Iterator[tuple[str, list[Kernel]]]:
     h = np.full(D, BANDWIDTH)
     yield TRUE, [exact_order_kernel(h, 1)]
     yield FULL, [exact_order_kernel(h, D)]

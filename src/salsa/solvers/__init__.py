@@ -16,7 +16,7 @@ from salsa.data.noise import Noise
 from salsa.data.rows import Observations, Rows
 from salsa.data.splits import Splits, TableSplits
 from salsa.expansion import KernelExpansion
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.losses import Loss
 from salsa.solvers.alpha import AlphaPath
 from salsa.uncertainty import Unavailable, Uncertainty
@@ -38,7 +38,7 @@ class RidgeTask(NamedTuple):
 
     rows: Rows  # all rows, in memory, in a file or on a cluster
     sample: Observations  # some or all rows, with targets divided by `unit`
-    kernel: AdditiveKernel
+    kernel: Kernel
     alpha: float  # chosen on a part of the sample, or on all rows
     alphas: tuple[float, ...] | None  # the user's candidates; None: alpha is searched
     rank: int  # the most anchors, random features or rows of a part

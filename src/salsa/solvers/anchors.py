@@ -11,7 +11,7 @@ from scipy.linalg import solve_triangular
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
 from salsa.expansion import KernelExpansion
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 
 BLOCK = 64  # pivots drawn at a time
 ROUNDING = 1e-13  # residuals below this share of the diagonal count as zero
@@ -21,7 +21,7 @@ ROUNDING = 1e-13  # residuals below this share of the diagonal count as zero
 class Anchors:
     """Anchors Z and their features phi: phi(x)'phi(z) = k(x, z) wherever x or z is an anchor."""
 
-    kernel: AdditiveKernel
+    kernel: Kernel
     points: Floats  # (r, D)
     L: Floats  # (r, r), lower triangular
     left: float  # unexplained share of the kernel's trace over the rows they were chosen from
@@ -38,7 +38,7 @@ class Anchors:
 
 
 def choose_anchors(
-    kernel: AdditiveKernel,
+    kernel: Kernel,
     X: Floats,
     rank: int,
     tolerance: float,
@@ -64,7 +64,7 @@ def choose_anchors(
     return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
 
 
-def _accepted(drawn: Places, kernel: AdditiveKernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
+def _accepted(drawn: Places, kernel: Kernel, X: Floats, F: Floats, random_state: RandomState) -> Places:
     """Return the drawn rows that would also have been drawn one after the other, but at least one row."""
     S = kernel(X[drawn]) - F[drawn] @ F[drawn].T
     threshold = random_state.random_sample(len(drawn)) * S.diagonal()

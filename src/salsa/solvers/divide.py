@@ -22,7 +22,7 @@ from salsa.data.noise import Noise
 from salsa.data.rows import Observations, mapped
 from salsa.data.splits import TableSplits
 from salsa.expansion import KernelExpansion
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_GRID, mean_diagonal, try_alphas
 from salsa.solvers.factor import exact_factor
@@ -76,9 +76,7 @@ def held_out_rows(table: TableSplits) -> tuple[Places, Places]:
     return tested[:HELD_OUT_ROWS], rest
 
 
-def solve_divided(
-    kernel: AdditiveKernel, parts: Sequence[Observations], alpha: float, run: Run = map
-) -> KernelExpansion:
+def solve_divided(kernel: Kernel, parts: Sequence[Observations], alpha: float, run: Run = map) -> KernelExpansion:
     """Return the mean of the fits to the parts, weighted by the sums of their weights."""
     shares = _shares(parts)
     solved = list(run(partial(_solution, kernel, alpha / _weight(parts)), parts))
@@ -88,7 +86,7 @@ def solve_divided(
 
 
 def divided_path(
-    kernel: AdditiveKernel, parts: Sequence[Observations], X: Floats, alphas: Sequence[float], run: Run = map
+    kernel: Kernel, parts: Sequence[Observations], X: Floats, alphas: Sequence[float], run: Run = map
 ) -> tuple[Floats, Floats]:
     """Return, for every alpha, predictions (alphas, m, q) of the mean fit at the rows of X, and degrees of freedom."""
     relative, shares = np.asarray(alphas) / _weight(parts), _shares(parts)
@@ -97,12 +95,12 @@ def divided_path(
     return np.tensordot(shares, predictions, axes=1), shares @ degrees
 
 
-def _solution(kernel: AdditiveKernel, relative: float, part: Observations) -> tuple[Floats, Floats]:
+def _solution(kernel: Kernel, relative: float, part: Observations) -> tuple[Floats, Floats]:
     coef, offset, _ = solve_once(kernel(part.X, n_threads=1), part.Y, relative * part.weight.sum(), Noise(part.weight))
     return coef, offset
 
 
-def _path(kernel: AdditiveKernel, X: Floats, relative: Floats, part: Observations) -> tuple[Floats, Floats]:
+def _path(kernel: Kernel, X: Floats, relative: Floats, part: Observations) -> tuple[Floats, Floats]:
     """Fit one part for all alphas, from one factor."""
     factor, k = exact_factor(kernel(part.X, n_threads=1), Noise(part.weight)), kernel(X, part.X, n_threads=1)
     alphas = relative * part.weight.sum()

@@ -175,7 +175,7 @@ def tolerance(task: RidgeTask, alpha: float) -> float:
 
 def marginals(task: RidgeTask, X: Floats, weight: Floats) -> tuple[Distribution, ...]:
     """Return the distribution of every feature: at most MARGINAL_POINTS points, or all levels of categories."""
-    limits = [None if base == "equality" else MARGINAL_POINTS for base in task.kernel.bases]
+    limits = [None if base == "equality" else MARGINAL_POINTS for base in task.kernel.terms[0].bases]
     return tuple(thinned(marginal_of(x, weight), limit) for x, limit in zip(X.T, limits, strict=True))
 
 

@@ -23,7 +23,7 @@ from salsa._utils.linalg import solve_positive, symmetric_eigen
 from salsa.data.noise import Noise
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.solvers.alpha import Score
 from salsa.solvers.factor import Factor
 
@@ -45,7 +45,7 @@ def coefficients(factor: Factor, Y: Floats, alpha: float) -> tuple[Floats, Float
     return coef, _offset(factor.noise, factor.kernel_mean, Y, coef)
 
 
-def expansion(kernel: AdditiveKernel, X: Floats, factor: Factor, Y: Floats, alpha: float) -> KernelExpansion:
+def expansion(kernel: Kernel, X: Floats, factor: Factor, Y: Floats, alpha: float) -> KernelExpansion:
     return KernelExpansion(kernel, X, *coefficients(factor, Y, alpha))
 
 

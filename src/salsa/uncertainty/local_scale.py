@@ -16,6 +16,7 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums
 from salsa.expansion import KernelExpansion
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 
@@ -47,9 +48,7 @@ class LocalScale:
         return scale
 
 
-def learn_local_scale(
-    kernel: AdditiveKernel, X: Floats, size: Floats, fold: Places, count: Floats | None = None
-) -> LocalScale:
+def learn_local_scale(kernel: Kernel, X: Floats, size: Floats, fold: Places, count: Floats | None = None) -> LocalScale:
     """Learn g from sizes (n, q) of held-out residuals with folds (n,), each of which counts (n,) times, or once."""
     count = np.ones(len(X)) if count is None else count
     main = main_effects(kernel, rule_of_thumb_bandwidth(X, SMOOTHNESS))
@@ -80,6 +79,7 @@ def _exp(g: Floats) -> Floats:
     return np.exp(np.clip(g, -np.log(RANGE), np.log(RANGE)))
 
 
-def main_effects(kernel: AdditiveKernel, bandwidth: Floats) -> AdditiveKernel:
-    """Return the kernel of order 1 with equal relevances, and the base kernels and distributions of this one."""
-    return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), np.array([0.0, 1.0]), kernel.bases, kernel.distributions)
+def main_effects(kernel: Kernel, bandwidth: Floats) -> AdditiveKernel:
+    """Return the kernel of order 1 with equal relevances, and base kernels and distributions of the first term."""
+    bases, weights = kernel.terms[0].bases, np.array([0.0, 1.0])
+    return AdditiveKernel(bandwidth, np.ones(len(bandwidth)), weights, bases, kernel.distributions)
