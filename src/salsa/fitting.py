@@ -51,7 +51,7 @@ from salsa.losses import SquaredError
 from salsa.options import Options
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
-from salsa.selection.results import OrderResult, OrderSearch
+from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
 
@@ -206,6 +206,7 @@ def _fitted(
     notes: list[str],
 ) -> Fitted:
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
+    search = replace(search, terms=components_of(solution.expansion.kernel))
     if options.transform is None and (skewed := skewed_outputs(problem.Y)):
         notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), plan.kernel_of(search.order), skewed)]
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)

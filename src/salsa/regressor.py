@@ -93,11 +93,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
 
     Attributes
     ----------
-    order_, alpha_ : the chosen order and penalty, for weights of mean one.
-    relevance_, bandwidth_ : arrays of shape (n_features,).
+    order_, alpha_ : the chosen order (of a sum, the largest) and penalty, for weights of mean one.
+    relevance_, bandwidth_ : arrays of shape (n_features,), the a_j and h_j of the kernel. For a sum of kernels, the
+        relevance of a feature is the prior variance of all effects with it, and its bandwidth is the geometric mean
+        over the terms, weighted by these variances. A relevance is 0 exactly where the function ignores the feature.
     columns_ : ``Columns``, what the columns of the table hold.
-    search_ : ``OrderSearch``, with a table and a plot of what was tried, the variance rho of groups' levels, and the
-        scale of intervals.
+    search_ : ``OrderSearch``, with a table and a plot of what was tried, the terms of the kernel (``components``), the
+        variance rho of groups' levels, and the scale of intervals.
     expansion_ : ``KernelExpansion``, the fitted function.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 

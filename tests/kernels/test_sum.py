@@ -145,7 +145,7 @@ class TestBadInput:
             SumKernel([with_missing, replace(with_missing, distributions=others)])
         equal = tuple(Distribution(points.copy(), weights) for points, weights in with_missing.distributions)
         SumKernel([with_missing, replace(with_missing, distributions=equal)])
-        with pytest.raises(ValueError, match="feature 1 is a category in one of number 1 and the first"):
+        with pytest.raises(ValueError, match="in only one of number 1 and the first, feature 1 is a category"):
             SumKernel([one, replace(one, base=("gaussian", "equality"))])
 
     def test_rows_are_checked(self):

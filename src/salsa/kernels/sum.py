@@ -59,7 +59,7 @@ class SumKernel:
             if not _equal(term.distributions, self.distributions):
                 raise ValueError(f"terms: number {place} has other distributions of missing values than the first")
             if (odd := np.flatnonzero(_categories(term) != _categories(self.terms[0]))).size:
-                raise ValueError(f"terms: feature {odd[0]} is a category in one of number {place} and the first")
+                raise ValueError(f"terms: in only one of number {place} and the first, feature {odd[0]} is a category")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SumKernel, (self.terms,)

@@ -28,7 +28,7 @@ from salsa._utils.atomic import replacing
 Arrays = Mapping[str, NDArray[np.float64]]
 
 FORMAT = "salsa-model"
-VERSION, OLDEST = 3, 2  # version 2 had no digest of the header
+VERSION, OLDEST = 4, 2  # the newest and the oldest format; docs/files.md says how they differ
 UNPACKED, RATIO = 2**28, 32  # a file unpacks to at most so many bytes, or so many times its size if that is more
 MEMBERS, HEADER_BYTES = 64, 2**22  # at most; a header may have more bytes where the whole file has
 _HEADER = "header.json"
@@ -43,11 +43,13 @@ class RefusedError(ValueError):
     """A file that may be whole, but is not for this salsa; the message says what to do."""
 
 
-def write_archive(path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write header and arrays to `path`: whole, or not at all."""
+def write_archive(
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Arrays, version: int = VERSION
+) -> None:
+    """Write header and arrays to `path`, marked as a format of this version: whole, or not at all."""
     blobs = {name: _to_bytes(array) for name, array in arrays.items()}
     checksums = {name: _digest(blob) for name, blob in blobs.items()}
-    text = json.dumps({"format": FORMAT, "version": VERSION, "checksums": checksums, **header}, allow_nan=False)
+    text = json.dumps({"format": FORMAT, "version": version, "checksums": checksums, **header}, allow_nan=False)
     members = {_HEADER: text.encode(), **{f"{name}.npy": blob for name, blob in blobs.items()}}
     with replacing(path) as temporary, open(temporary, "xb") as file:
         _write_zip(file, members)

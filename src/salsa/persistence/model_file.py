@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,11 +23,13 @@ from salsa.data.targets import WEIGHT_LIMITS
 from salsa.data.transforms import TRANSFORMS, TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.fitted import Fitted, assign
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
+from salsa.kernels.sum import SumKernel
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, read_archive, write_archive
-from salsa.selection.results import Contender, OrderResult, OrderSearch
+from salsa.selection.results import Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
@@ -36,7 +38,9 @@ from salsa.uncertainty.interval_scores import LOCAL
 from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
 
+WITHOUT_SUMS, WITH_SUMS = 3, 4  # the formats of models of one term, which earlier versions read, and of sums
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
+_PARAMETERS = ("bandwidth", "relevance", "order_weights")  # of an additive kernel
 _NUMBER = {int, float}  # in the header
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
@@ -62,7 +66,7 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         header["transform"], kept["smear"] = fitted.transform.name, fitted.transform.residual
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
-    write_archive(path, header, arrays | kept)
+    write_archive(path, header, arrays | kept, WITH_SUMS if "terms" in kernel else WITHOUT_SUMS)
 
 
 def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
@@ -81,12 +85,12 @@ def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
 def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str]) -> Fitted:
     names, columns = entry(header, "feature_names", [{str}]), columns_from(header["columns"])
     D = len(columns.names)
-    if arrays["bandwidth"].shape != (D,) or len(names) not in (0, D):
+    if arrays["bandwidth"].shape[-1] != D or len(names) not in (0, D):
         raise ValueError("its kernel, its columns and its feature names are not of one number")
     expansion = expansion_from(header["kernel"], arrays)
     columns.check_spans(expansion.anchors)
     columns.check_codes(expansion.anchors)
-    search = search_from(header["search"])
+    search = replace(search_from(header["search"]), terms=components_of(expansion.kernel))
     if lost:
         search = search.with_notes(f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}")
     flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
@@ -180,26 +184,16 @@ def _contender(kernel: str, *others: Any) -> Contender:
 
 
 def expansion_state(expansion: KernelExpansion) -> tuple[dict[str, Any], dict[str, Floats]]:
-    kernel = expansion.kernel
-    header = {"base": kernel.base if isinstance(kernel.base, str) else list(kernel.base)}
-    parameters = {
-        "bandwidth": kernel.bandwidth,
-        "relevance": kernel.relevance,
-        "order_weights": kernel.order_weights,
-    }
-    parameters |= _flattened("distribution", kernel.distributions) | _flattened("marginal", expansion.marginals)
+    header, parameters = kernel_state(expansion.kernel)
+    parameters |= _flattened("marginal", expansion.marginals)
     return header, {**parameters, "anchors": expansion.anchors, "coef": expansion.coef, "offset": expansion.offset}
 
 
 def expansion_from(header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion:
     anchors, coef, offset = (arrays[name] for name in ("anchors", "coef", "offset"))
-    bandwidth, relevance, weights = (arrays[name] for name in ("bandwidth", "relevance", "order_weights"))
-    if anchors.shape[1:] != bandwidth.shape or coef.shape != (len(anchors), *offset.shape):
+    if anchors.shape[1:] != arrays["bandwidth"].shape[-1:] or coef.shape != (len(anchors), *offset.shape):
         raise ValueError("its arrays do not fit each other")
-    if len(weights) > MOST_ORDERS:  # before the kernel counts its terms, which would take long
-        raise ValueError(f"its kernel has {len(weights)} order weights, more than {MOST_ORDERS}")
-    base = entry(header, "base", {str, list})
-    kernel = AdditiveKernel(bandwidth, relevance, weights, base, _distributions("distribution", arrays))
+    kernel = kernel_from(header, arrays)
     observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # bounds |f(x)|
@@ -209,6 +203,50 @@ def expansion_from(header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion
     if marginals is not None and len(marginals) != kernel.n_features:
         raise ValueError("its marginals do not fit its features")
     return KernelExpansion(kernel, anchors, coef, offset, marginals)
+
+
+def kernel_state(kernel: Kernel) -> tuple[dict[str, Any], dict[str, Floats]]:
+    """Return the header and the arrays of a kernel.
+
+    A sum of T terms has bandwidth and relevance (T, D), and the order weights of all terms one after the other.
+    """
+    terms, distributions = kernel.terms, _flattened("distribution", kernel.distributions)
+    bases = [term.base if isinstance(term.base, str) else list(term.base) for term in terms]
+    if isinstance(kernel, AdditiveKernel):
+        return {"base": bases[0]}, {name: getattr(kernel, name) for name in _PARAMETERS} | distributions
+    arrays = {
+        "bandwidth": np.array([term.bandwidth for term in terms]),
+        "relevance": np.array([term.relevance for term in terms]),
+        "order_weights": np.concatenate([term.order_weights for term in terms]),
+    }
+    headers = [{"base": base, "order": term.order} for base, term in zip(bases, terms, strict=True)]
+    return {"terms": headers}, arrays | distributions
+
+
+def kernel_from(header: Any, arrays: Mapping[str, Floats]) -> Kernel:
+    bandwidth, relevance, weights = (arrays[name] for name in _PARAMETERS)
+    distributions = _distributions("distribution", arrays)
+    if not isinstance(header, dict) or "terms" not in header:
+        return _term(header, bandwidth, relevance, weights, distributions)
+    terms = entry(header, "terms", [{dict}])
+    ends = np.cumsum([1 + entry(term, "order", {int}) for term in terms])
+    fit = bandwidth.ndim == 2 and len(bandwidth) == len(relevance) == len(terms) and weights.shape == (ends[-1],)
+    if not fit or min(np.diff(ends, prepend=0)) < 1:
+        raise ValueError(f"the parameters of its kernel do not fit its {len(terms)} terms")
+    each = zip(terms, bandwidth, relevance, np.split(weights, ends[:-1]), strict=True)
+    return SumKernel(_term(*parts, distributions) for parts in each)
+
+
+def _term(
+    header: Any,
+    bandwidth: Floats,
+    relevance: Floats,
+    weights: Floats,
+    distributions: tuple[Distribution, ...] | None,
+) -> AdditiveKernel:
+    if len(weights) > MOST_ORDERS:  # before the kernel counts its products, which would take long
+        raise ValueError(f"its kernel has {len(weights)} order weights, more than {MOST_ORDERS}")
+    return AdditiveKernel(bandwidth, relevance, weights, entry(header, "base", {str, list}), distributions)
 
 
 def _flattened(kind: str, distributions: tuple[Distribution, ...] | None) -> dict[str, Floats]:

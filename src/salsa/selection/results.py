@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from salsa.solvers.alpha import AlphaPath
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from salsa.kernels import Kernel
+    from salsa.kernels.additive import AdditiveKernel
 
 
 class OrderResult(NamedTuple):
@@ -41,6 +45,41 @@ class Contender(NamedTuple):
         return f"{self.origin} {self.base}{' product' if self.is_product else ''}"
 
 
+class Component(NamedTuple):
+    """One term of the fitted kernel, in words and numbers; its fields are the columns of ``OrderSearch.components``."""
+
+    kernel: str  # base kernel of the numbers
+    orders: str  # "2", "1 to 3", or "all 8" for the product of all features in use
+    features: int  # number of features in use
+    prior_variance: float  # share of the diagonal of the kernel
+
+
+def components_of(kernel: Kernel) -> tuple[Component, ...]:
+    """Describe the terms of a kernel; the shares are 0 for a kernel of zeros."""
+    origin = np.zeros((1, kernel.n_features))
+    total = float(kernel.diagonal(origin)[0])
+    return tuple(
+        Component(
+            term.numeric_base,
+            _orders_in_words(term),
+            int(np.sum(term.relevance > 0)),
+            float(term.diagonal(origin)[0]) / total if total > 0 else 0.0,
+        )
+        for term in kernel.terms
+    )
+
+
+def _orders_in_words(term: AdditiveKernel) -> str:
+    """Return the orders with a weight; orders above the number of features in use are empty."""
+    used = int(np.sum(term.relevance > 0))
+    orders = np.flatnonzero(term.order_weights[: used + 1] > 0).tolist()
+    if orders == [used] and used > 1:
+        return f"all {used}"
+    if len(orders) > 1 and orders == list(range(orders[0], orders[-1] + 1)):
+        return f"{orders[0]} to {orders[-1]}"
+    return ", ".join(map(str, orders)) or "none"
+
+
 @dataclass(frozen=True, repr=False)
 class OrderSearch:
     """A search and its result. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
@@ -52,6 +91,7 @@ class OrderSearch:
     contenders: tuple[Contender, ...] = field(default=())  # empty if nothing was learned
     rho: float = 0.0  #: variance of the groups' levels, in units of the noise variance; 0 without groups
     interval_scale: tuple[str, ...] = ()  #: per output what intervals scale with: "constant", "posterior" or "local"
+    terms: tuple[Component, ...] = ()  # of the fitted kernel; empty before the fit
 
     def __repr__(self) -> str:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
@@ -81,6 +121,11 @@ class OrderSearch:
         names = ["kernel", "order", "features", "error", "standard_error", "seconds", "won"]
         rows = [tuple(getattr(contender, name) for name in names) for contender in self.contenders]
         return pd.DataFrame(rows, columns=names)
+
+    @property
+    def components(self) -> pd.DataFrame:
+        """One row per term of the fitted kernel: kernel, orders, features, prior_variance (share of the diagonal)."""
+        return pd.DataFrame(self.terms, columns=Component._fields)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw errors with one standard error either side, of the kernels of the race or of the orders tried."""
