@@ -10,6 +10,7 @@ import pytest
 from conftest import additive_truth
 from sklearn.base import clone
 from sklearn.model_selection import TimeSeriesSplit
+from sums import use_kernel
 
 import salsa
 from salsa import SalsaRegressor, explain
@@ -169,6 +170,21 @@ def test_a_killed_worker_does_not_change_the_fit(client, known, tmp_path, readin
     array = da.concatenate([da.from_delayed(part, shape=(200, 6), dtype=float) for part in parts])
     close(DaskSalsaRegressor(client, **PARAMETERS).fit(array, y), model, X)
     assert (tmp_path / "died").exists()
+
+
+class TestSums:
+    def test_a_sum_of_kernels_gives_the_fit_in_memory(self, client, known, monkeypatch):
+        use_kernel(monkeypatch)
+        X, y, _ = known
+        model = SalsaRegressor(**PARAMETERS).fit(X, y)
+        one = DaskSalsaRegressor(client, **PARAMETERS).fit(da.from_array(X, chunks=(170, 6)), y)
+        assert len(one.expansion_.kernel.terms) == 3
+        close(one, model, X)
+        local = one.local()
+        assert type(local) is SalsaRegressor
+        np.testing.assert_array_equal(local.predict(X), one.predict(X))
+        np.testing.assert_array_equal(local.predict_interval(X), one.predict_interval(X))
+        np.testing.assert_array_equal(local.relevance_, one.relevance_)
 
 
 class TestPredictions:

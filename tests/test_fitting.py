@@ -1,15 +1,19 @@
 """The steps of a fit: what holds for every way into it."""
 
+import pickle
 import re
 import warnings
 from types import SimpleNamespace
 
+import naive
 import numpy as np
 import pytest
 from conftest import additive_truth
+from sklearn.metrics import r2_score
+from sums import sum_kernel, use_kernel
 
 import salsa
-from salsa import SalsaRegressor
+from salsa import SalsaRegressor, SumKernel
 from salsa._utils.user_warning import OutsideRangeWarning, TooFewRowsWarning
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import tolerance
@@ -135,3 +139,109 @@ class TestWarnings:
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", TooFewRowsWarning)
             model.predict_interval(X, 0.99)
+
+
+SOLVERS = {"exact": None, "lowrank": 120, "pcg": 120, "features": 150, "divide": 150}  # with their ranks
+
+
+def statements(model, X):
+    """Return predictions and, where the solver has them, standard deviations and intervals."""
+    if model.solver == "divide":
+        return [model.predict(X)]
+    return [*model.predict(X, return_std=True), model.predict_interval(X, 0.8)]
+
+
+class TestSums:
+    """Fits whose kernel is a sum."""
+
+    def model(self, monkeypatch, solver, kernel_of=sum_kernel, **parameters):
+        use_kernel(monkeypatch, kernel_of)
+        return SalsaRegressor(solver=solver, rank=SOLVERS[solver], random_state=0, n_jobs=1, **parameters)
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_a_sum_of_one_term_has_the_bits_of_its_term(self, solver, monkeypatch):
+        X, y = additive_truth(n=300, D=4)
+        both = [lambda *given: sum_kernel(*given).terms[0], lambda *given: SumKernel([sum_kernel(*given).terms[0]])]
+        one, as_sum = (self.model(monkeypatch, solver, kernel_of).fit(X, y) for kernel_of in both)
+        assert (one.order_, one.alpha_) == (as_sum.order_, as_sum.alpha_)
+        assert one.search_.components.equals(as_sum.search_.components)
+        for found, expected in zip(statements(as_sum, X[:50]), statements(one, X[:50]), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+    @pytest.mark.parametrize(
+        ("solver", "least"), [("lowrank", 0.99), ("pcg", 1 - 1e-9), ("features", 0.9), ("divide", 0.95)]
+    )
+    def test_every_solver_comes_near_the_exact_fit(self, solver, least, monkeypatch):
+        X, y = additive_truth(n=600, D=4, noise=0.3)
+        new, observed = additive_truth(n=400, D=4, seed=1, noise=0.3)
+        model = self.model(monkeypatch, solver, alpha=0.5).fit(X, y)
+        exact = self.model(monkeypatch, "exact", alpha=0.5).fit(X, y)
+        assert r2_score(exact.predict(new), model.predict(new)) > least
+        if solver == "divide":
+            return
+        low, high = model.predict_interval(new, 0.8).T
+        assert np.mean((low <= observed) & (observed <= high)) == pytest.approx(0.8, abs=0.08)
+
+    @pytest.mark.parametrize("solver", SOLVERS)
+    def test_models_come_back_from_files_and_pickles(self, solver, monkeypatch, tmp_path):
+        X, y = additive_truth(n=300, D=4)
+        model = self.model(monkeypatch, solver).fit(X, y)
+        model.save(tmp_path / "m.salsa")
+        for again in (salsa.load(tmp_path / "m.salsa"), pickle.loads(pickle.dumps(model))):
+            for found, expected in zip(statements(again, X[:50]), statements(model, X[:50]), strict=True):
+                np.testing.assert_array_equal(found, expected)
+            np.testing.assert_array_equal(again.relevance_, model.relevance_)
+            np.testing.assert_array_equal(again.bandwidth_, model.bandwidth_)
+            assert again.search_.components.equals(model.search_.components)
+
+    def test_the_exact_fit_and_its_held_out_rows_equal_the_slow_ones(self, monkeypatch):
+        X, y = additive_truth(n=90, D=4)
+        model = self.model(monkeypatch, "exact", alpha=0.3).fit(X, y)
+        rows, new = model.expansion_.anchors, additive_truth(n=20, D=4, seed=1)[0]
+        y = y[np.lexsort(X.T)[np.argsort(np.lexsort(rows.T))]]
+        kernel = model.expansion_.kernel
+        K, k = (sum(term(rows, Z) for term in kernel.terms) for Z in (rows, new))
+        coef, offset = naive.ridge(K, y[:, None], 0.3)
+        np.testing.assert_allclose(model.predict(new), offset + k.T @ coef[:, 0], atol=1e-8)
+        left_out = model.leave_one_out()
+        np.testing.assert_allclose(left_out.target[:, 0], y, atol=1e-9)
+        for i in (0, 17, 89):
+            residual = naive.held_out_residuals(K, y[:, None], 0.3, np.array([i]))
+            np.testing.assert_allclose(y[i] - left_out.prediction[i], residual[0], atol=1e-8)
+
+    def test_leaving_rows_out_of_a_low_rank_fit_is_near_the_exact_one(self, monkeypatch):
+        X, y = additive_truth(n=150, D=4)
+        exact = self.model(monkeypatch, "exact", alpha=0.3).fit(X, y)
+        model = self.model(monkeypatch, "lowrank", alpha=0.3).set_params(rank=145).fit(X, y)
+        order = np.lexsort(exact.expansion_.anchors.T)
+        found, expected = model.leave_one_out(X[np.lexsort(X.T)], y[np.lexsort(X.T)]), exact.leave_one_out()
+        np.testing.assert_allclose(found.prediction, expected.prediction[order], atol=0.02)
+
+    def test_attributes_describe_all_terms(self, monkeypatch):
+        X, y = additive_truth(n=100, D=4)
+        model = self.model(monkeypatch, "exact").fit(X, y)
+        kernel = model.expansion_.kernel
+        assert model.order_ == 3
+        np.testing.assert_array_equal(model.relevance_, kernel.relevance)
+        np.testing.assert_array_equal(model.bandwidth_, kernel.bandwidth)
+        np.testing.assert_array_equal(model.relevance_ > 0, [True, True, True, False])
+        components = model.search_.components
+        assert components["kernel"].tolist() == ["matern52", "laplace", "gaussian"]
+        assert components["orders"].tolist() == ["1 to 2", "0 to 1", "all 3"]
+        assert components["features"].tolist() == [3, 3, 3]
+        diagonals = [term.diagonal(X[:1])[0] for term in kernel.terms]
+        np.testing.assert_allclose(components["prior_variance"], diagonals / np.sum(diagonals))
+
+    def test_missing_values_and_categories_are_features_of_every_term(self, monkeypatch, tmp_path):
+        X, y = additive_truth(n=200, D=5)
+        X[:, 3] = np.round(X[:, 3])
+        y = y + X[:, 3]
+        X[::9, 1] = np.nan
+        for solver in ("exact", "lowrank"):
+            model = self.model(monkeypatch, solver, categorical_features=[3]).fit(X, y)
+            assert r2_score(y, model.predict(X)) > 0.9
+            assert {term.bases[3] for term in model.expansion_.kernel.terms} == {"equality"}
+            model.save(tmp_path / "m.salsa")
+            again = salsa.load(tmp_path / "m.salsa")
+            for found, expected in zip(statements(again, X), statements(model, X), strict=True):
+                np.testing.assert_array_equal(found, expected)

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from conftest import additive_truth
+from sums import use_kernel
 
 from salsa import SalsaRegressor
 from salsa.data.blocks import RawBlock, survey
@@ -94,6 +95,14 @@ class TestSources:
         X, y = additive_truth(n=300)
         one, other = regressor(**parameters).fit_blocks([(X[:99], y[:99]), (X[99:], y[99:])]), regressor(**parameters)
         np.testing.assert_array_equal(one.predict(X), other.fit(X, y).predict(X))
+
+    def test_blocks_give_the_fit_in_memory_for_sums_of_kernels(self, monkeypatch):
+        use_kernel(monkeypatch)
+        X, y, weight = mixed_table()
+        model = regressor().fit(X, y, weight)
+        assert len(model.expansion_.kernel.terms) == 3
+        blocks = [X.assign(y=y, weight=weight).iloc[rows] for rows in np.array_split(np.arange(500), 4)]
+        same(regressor().fit_blocks(blocks, target="y", sample_weight="weight"), model, X)
 
     def test_given_splits_give_the_fit_in_memory(self):
         X, y = additive_truth(n=300)
