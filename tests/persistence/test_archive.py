@@ -17,12 +17,13 @@ import pandas as pd
 import pytest
 from conftest import additive_truth
 from sklearn.model_selection import KFold
+from sums import sum_kernel, use_kernel
 
 import salsa
-from salsa import SalsaRegressor
+from salsa import SalsaRegressor, SumKernel
 from salsa.persistence import archive
 from salsa.persistence.archive import VERSION, write_archive
-from salsa.persistence.model_file import expansion_from
+from salsa.persistence.model_file import WITH_SUMS, WITHOUT_SUMS, expansion_from
 
 
 @pytest.fixture
@@ -34,6 +35,14 @@ def model():
 def path(model, tmp_path):
     model.save(tmp_path / "m.salsa")
     return tmp_path / "m.salsa"
+
+
+@pytest.fixture
+def sum_path(tmp_path, monkeypatch):
+    """Save a model of 6 features whose kernel is a sum of three terms, of orders 2, 1 and 5."""
+    use_kernel(monkeypatch)
+    SalsaRegressor(order=5, alpha=1.0, random_state=0).fit(*additive_truth(n=60)).save(tmp_path / "s.salsa")
+    return tmp_path / "s.salsa"
 
 
 def unzipped(blob):
@@ -145,6 +154,30 @@ class TestRoundTrip:
         again = salsa.load(path)
         again.save(path.with_name("again"))
         assert path.with_name("again").read_bytes() == path.read_bytes()
+
+    def test_only_sums_need_the_newest_format(self, path, sum_path):
+        versions = [json.loads(unzipped(p.read_bytes())["header.json"])["version"] for p in (path, sum_path)]
+        assert versions == [WITHOUT_SUMS, WITH_SUMS]
+        assert WITH_SUMS == VERSION
+
+    def test_terms_of_sums_come_back_to_the_bit(self, sum_path):
+        found, expected = salsa.load(sum_path).expansion_.kernel, sum_kernel(("gaussian",) * 6)
+        assert isinstance(found, SumKernel)
+        for one, other in zip(found.terms, expected.terms, strict=True):
+            assert (one.bases, one.order) == (other.bases, other.order)
+            for name in ("bandwidth", "relevance", "order_weights"):
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        again = sum_path.with_name("again")
+        salsa.load(sum_path).save(again)
+        assert again.read_bytes() == sum_path.read_bytes()
+
+    def test_a_sum_of_one_term_stays_a_sum(self, tmp_path, monkeypatch):
+        use_kernel(monkeypatch, lambda *given: SumKernel(sum_kernel(*given).terms[:1]))
+        model = SalsaRegressor(order=2, alpha=1.0).fit(*additive_truth(n=60))
+        model.save(tmp_path / "m")
+        again = salsa.load(tmp_path / "m")
+        assert isinstance(again.expansion_.kernel, SumKernel)
+        np.testing.assert_array_equal(again.relevance_, model.relevance_)
 
     def test_version_2_is_read(self, model, path):
         def change(members):
@@ -333,6 +366,55 @@ class TestRefused:
         path.write_bytes(zipped({**members, "header.json": json.dumps(header).encode()}))
         with pytest.raises(ValueError, match=rf"m\.salsa is damaged .*{reason}"):
             salsa.load(path)
+
+    @pytest.mark.parametrize(
+        ("change", "reason"),
+        [
+            (lambda k: k.update(terms=[]), "do not fit its 0 terms"),
+            (lambda k: k.update(terms={}), "misstates 'terms'"),
+            (lambda k: k.update(terms=k["terms"] + k["terms"][:1]), "do not fit its 4 terms"),
+            (lambda k: k["terms"].pop(), "do not fit its 2 terms"),
+            (lambda k: k["terms"].__setitem__(0, "matern52"), "misstates 'terms'"),
+            (lambda k: k["terms"][1].update(order=0), "do not fit its 3 terms"),
+            (lambda k: k["terms"][1].update(order=10**300), "do not fit its 3 terms"),
+            (lambda k: (k["terms"][0].update(order=4), k["terms"][1].update(order=-1)), "do not fit its 3 terms"),
+            (lambda k: k["terms"][1].update(order=True), "misstates 'order'"),
+            (lambda k: k["terms"][1].pop("base"), "misstates 'base'"),
+            (lambda k: k["terms"][1].update(base="evil"), "unknown base kernel"),
+            (lambda k: k["terms"][1]["base"].pop(), "base has 5 names for 6 features"),
+            (lambda k: k["terms"][1]["base"].__setitem__(3, "equality"), "feature 3 is a category"),
+            (lambda k: (k.pop("terms"), k.update(base="gaussian")), "one-dimensional"),
+        ],
+    )
+    def test_sums_that_contradict_themselves_are_refused(self, sum_path, change, reason):
+        members = unzipped(sum_path.read_bytes())
+        header = json.loads(members["header.json"])
+        change(header["kernel"])
+        sum_path.write_bytes(zipped({**members, "header.json": json.dumps(header).encode()}))
+        with pytest.raises(ValueError, match=rf"s\.salsa is damaged .*({reason})"):
+            salsa.load(sum_path)
+
+    @pytest.mark.parametrize(
+        ("name", "array"),
+        [
+            ("bandwidth", np.ones((2, 6))),
+            ("bandwidth", np.ones((3, 5))),
+            ("bandwidth", np.ones(6)),
+            ("bandwidth", np.zeros((3, 6))),
+            ("relevance", np.ones((3, 7))),
+            ("relevance", np.ones(18)),
+            ("relevance", -np.ones((3, 6))),
+            ("relevance", np.full((3, 6), 1e308)),
+            ("order_weights", np.ones(12)),
+            ("order_weights", np.ones((1, 11))),
+            ("order_weights", np.full(11, np.nan)),
+            ("distribution_sizes", np.ones(3)),
+        ],
+    )
+    def test_arrays_of_sums_that_do_not_match_are_refused(self, sum_path, name, array):
+        rewrite(sum_path, with_array(name, array))
+        with pytest.raises(ValueError, match=r"s\.salsa "):
+            salsa.load(sum_path)
 
     def test_more_outputs_than_the_target_had_are_refused(self, tmp_path):
         X, y = additive_truth(n=20)
@@ -726,7 +808,22 @@ REWRITTEN = {
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Return a model with all that a file can hold: path, bytes, rows with gaps and unseen values, predictions."""
+    """Return a model with all that a file of one term can hold."""
+    return saved_model(tmp_path_factory.mktemp("mutations"))
+
+
+@pytest.fixture(scope="module")
+def original_sum(tmp_path_factory):
+    """Return a model whose kernel is a sum of three terms."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        use_kernel(monkeypatch)
+        found = saved_model(tmp_path_factory.mktemp("mutations"))
+    assert len(salsa.load(found[0]).expansion_.kernel.terms) == 3
+    return found
+
+
+def saved_model(folder):
+    """Save a model: return path, bytes, rows with gaps and unseen values, and predictions."""
     rng = np.random.default_rng(0)
     X, y = additive_truth(n=80, D=3)
     X = pd.DataFrame(X, columns=["a", "b", "c"]).assign(
@@ -734,9 +831,8 @@ def original(tmp_path_factory):
     )
     X.loc[::7, "b"] = np.nan
     model = SalsaRegressor(random_state=0, order=[1, 2], n_jobs=1).fit(X, y, rng.uniform(0.5, 2.0, 80))
-    path = tmp_path_factory.mktemp("mutations") / "m.salsa"
+    path = folder / "m.salsa"
     model.save(path)
-    assert model.search_.contenders
     assert {"weight.npy", "marginal_sizes.npy", "distribution_sizes.npy"} <= set(unzipped(path.read_bytes()))
     rows = rng.uniform(-1, 1, (20, 5)).round(1)
     rows[rng.random((20, 5)) < 0.2] = np.nan
@@ -764,7 +860,11 @@ class TestMutations:
             return None
         assert len(model.search_.table) == len(model.search_.results)
         assert len(model.search_.race) == len(model.search_.contenders)
+        assert len(model.search_.components) == len(model.expansion_.kernel.terms)
         return predictions(model, rows)
+
+    def test_the_original_file_holds_a_race(self, original):
+        assert salsa.load(original[0]).search_.contenders
 
     def test_there_are_5000_mutations(self):
         assert sum((DAMAGE | TRICKS | REWRITTEN).values()) == 5000
@@ -781,8 +881,9 @@ class TestMutations:
         assert refused > 0
 
     @pytest.mark.parametrize("mutation", REWRITTEN, ids=lambda f: f.__name__)
-    def test_files_rewritten_with_right_checksums_are_refused_or_work(self, original, mutation):
-        path, blob, rows, expected = original
+    @pytest.mark.parametrize("kernel", ["original", "original_sum"])
+    def test_files_rewritten_with_right_checksums_are_refused_or_work(self, kernel, mutation, request):
+        path, blob, rows, expected = request.getfixturevalue(kernel)
         rng, refused, count = np.random.default_rng(2), 0, REWRITTEN[mutation]
         for _ in range(count):
             found = self.outcome(path, mutation(rng, blob), rows)
