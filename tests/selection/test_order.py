@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from salsa.data.splits import Fold
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+from salsa.kernels.sum import SumKernel
 from salsa.losses import SquaredError
 from salsa.persistence.model_file import search_from, search_state
 from salsa.selection.order import bisecting, given, increasing, search_order
-from salsa.selection.results import Contender, OrderSearch
+from salsa.selection.results import Contender, OrderSearch, components_of
 from salsa.solvers.alpha import LOG10_GRID, LOG10_LIMITS, Score, search_alpha, try_alphas
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.ridge import held_out
@@ -219,3 +220,40 @@ class TestOrderSearch:
         listener = SimpleNamespace(tried=lambda name, *others: told.append(name))
         search(X, y, given([2, 2, 2]), progress=listener)
         assert told == ["order 2"]
+
+
+class TestComponents:
+    @pytest.mark.parametrize(
+        ("relevance", "weights", "words"),
+        [
+            ([1, 1, 1, 1], [0, 1], "1"),
+            ([1, 1, 1, 1], [0, 1, 1, 1], "1 to 3"),
+            ([1, 1, 1, 1], [0.5, 1, 1], "0 to 2"),
+            ([1, 1, 1, 1], [0, 0, 1], "2"),
+            ([1, 1, 1, 1], [0, 1, 0, 1], "1, 3"),
+            ([1, 1, 1, 1], [0, 0, 0, 0, 1], "all 4"),
+            ([1, 0, 1, 0], [0, 0, 1], "all 2"),
+            ([1, 0, 1, 0], [0, 1, 1, 1], "1 to 2"),
+            ([1, 0, 0, 0], [0, 1], "1"),
+            ([0, 0, 0, 0], [0, 1], "none"),
+        ],
+    )
+    def test_orders_are_said_in_words(self, relevance, weights, words):
+        (found,) = components_of(AdditiveKernel(np.ones(4), relevance, weights))
+        assert (found.kernel, found.orders, found.features) == ("gaussian", words, sum(relevance))
+        assert found.prior_variance == (0.0 if words == "none" else 1.0)
+
+    def test_prior_variances_are_shares_of_the_diagonal(self):
+        terms = [AdditiveKernel(np.ones(2), np.ones(2), [0, w], base) for w, base in ((3, "laplace"), (1, "matern32"))]
+        search = OrderSearch((), 1, 1.0, terms=components_of(SumKernel(terms)))
+        assert search.components.to_dict("list") == {
+            "kernel": ["laplace", "matern32"],
+            "orders": ["1", "1"],
+            "features": [2, 2],
+            "prior_variance": [0.75, 0.25],
+        }
+
+    def test_a_search_without_a_fit_has_no_components(self):
+        components = OrderSearch((), 1, 1.0).components
+        assert components.empty
+        assert list(components) == ["kernel", "orders", "features", "prior_variance"]

@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import TimeSeriesSplit
 
 import salsa
-from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa import AdditiveKernel, SalsaRegressor, SumKernel, explain
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations
 from salsa.data.splits import Given, drawn_table_splits, given_splits, given_table_splits
@@ -18,6 +18,10 @@ from salsa.solvers.ridge import solve_once
 
 def kernel():
     return AdditiveKernel(np.full(6, 1.0), np.ones(6), np.array([0.0, 1.0, 1.0]), "matern52")
+
+
+def a_sum():
+    return SumKernel([kernel(), AdditiveKernel(np.full(6, 0.5), np.ones(6), np.array([0.1, 1.0]), "laplace")])
 
 
 def parts_of(n=120, count=4, seed=0):
@@ -54,9 +58,18 @@ class TestSolver:
             expected = expected + share * (offset + kernel()(whole.X, part.X) @ coef)
         np.testing.assert_allclose(fit.predict(whole.X), expected, atol=1e-10)
 
+    def test_one_part_is_the_exact_fit_for_a_sum_of_kernels(self):
+        whole, _ = parts_of()
+        K = sum(term(whole.X) for term in a_sum().terms)
+        coef, offset, _ = solve_once(K, whole.Y, 0.3, Noise(whole.weight))
+        fit = solve_divided(a_sum(), [whole], 0.3)
+        np.testing.assert_allclose(fit.coef, coef, rtol=1e-8)
+        np.testing.assert_allclose(fit.offset, offset)
+
     @pytest.mark.filterwarnings("ignore")
     @pytest.mark.parametrize("run", [map, by_joblib, by_dask])
-    def test_any_map_gives_the_same_fit(self, run):
+    @pytest.mark.parametrize("kernel", [kernel, a_sum], ids=["one term", "sum"])
+    def test_any_map_gives_the_same_fit(self, run, kernel):
         whole, parts = parts_of()
         expected = solve_divided(kernel(), parts, 0.3)
         np.testing.assert_allclose(solve_divided(kernel(), parts, 0.3, run).coef, expected.coef, rtol=1e-9)

@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
-from salsa import AdditiveKernel, SalsaRegressor, explain
+from salsa import AdditiveKernel, SalsaRegressor, SumKernel, explain
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations, array_rows
@@ -56,6 +56,14 @@ class TestAnchors:
         assert shares == sorted(shares, reverse=True)
         best = np.linalg.eigvalsh(kernel(X))[::-1]
         assert shares[1] < 4 * best[40:].sum() / best.sum()
+
+    def test_features_reproduce_a_sum_of_kernels_at_anchors(self):
+        smooth, X, _ = problem()
+        kernel = SumKernel([smooth, AdditiveKernel(np.full(6, 0.5), np.ones(6), [0.1, 1.0], "laplace")])
+        anchors = anchors_of(kernel, X, 20)
+        F, at_anchors = anchors.features(X), anchors.features(anchors.points)
+        expected = sum(term(anchors.points, X) for term in kernel.terms)
+        np.testing.assert_allclose(at_anchors @ F.T, expected, atol=1e-10)
 
     def test_tolerance_and_distinct_rows_limit_the_anchors(self):
         kernel, X, _ = problem(n=30)
@@ -222,6 +230,22 @@ class TestGroups:
         amplitude = np.einsum("ij,ij->j", rows.Y, coef) / 89
         anchors = solution.uncertainty.points
         sd = solution.uncertainty.posterior_sd(task.kernel(new, anchors), task.kernel.diagonal(new))
+        np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-4)
+
+    @pytest.mark.parametrize("solver", ["lowrank", "pcg"])
+    def test_fits_of_sums_equal_the_exact_fit_with_groups(self, solver, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
+        task, rows = self.task()
+        kernel = SumKernel([task.kernel, AdditiveKernel(np.full(6, 0.5), np.ones(6), [0.1, 1.0], "laplace")])
+        solution, new = find_solver(solver).solve(task._replace(kernel=kernel)), additive_truth(n=20, seed=5)[0]
+        K, k = (sum(term(Z, rows.X) for term in kernel.terms) for Z in (rows.X, new))
+        R = naive.noise_covariance(rows.weight, rows.group, 0.8)
+        coef, offset = naive.ridge(K, rows.Y, 0.1, R)
+        np.testing.assert_allclose(solution.expansion.predict(new), offset + k @ coef, atol=1e-6)
+        kept, prior = solution.uncertainty, kernel.diagonal(new)
+        kept.prepare(None, 1)
+        sd = kept.posterior_sd(kernel(new, kept.points), prior)
+        t, amplitude = naive.remainder(K, k, prior, 0.1, R), np.einsum("ij,ij->j", rows.Y, coef) / 89
         np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-4)
 
     def test_pcg_equals_the_exact_fit_with_groups(self):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sums import use_kernel
 
 from salsa import SalsaRegressor
 from salsa.uncertainty.continuation import find_outside
@@ -55,3 +56,17 @@ def test_features_without_relevance_and_missing_values_are_inside():
     X = rng.uniform(size=(150, 2))
     model = SalsaRegressor(random_state=0, order=1, relevance=[1.0, 0.0]).fit(X, X[:, 0])
     assert find_outside(model.expansion_, np.array([[0.5, 9.0], [np.nan, 0.5]])) is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "lowrank", "rank": 50}])
+def test_sums_of_kernels_are_continued_in_the_numbers_that_a_term_uses(settings, monkeypatch):
+    """The second feature is a category, and no term uses the last one."""
+    use_kernel(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(size=150), rng.integers(0, 3, 150), rng.uniform(size=150)])
+    model = SalsaRegressor(random_state=0, categorical_features=[1], **settings).fit(X, 3 * X[:, 0])
+    assert find_outside(model.expansion_, np.array([[0.5, 9.0, 0.5], [0.5, 1.0, 9.0]])) is None
+    rows = np.array([[0.5, 1.0, 0.5], [1.25, 1.0, 0.5]])
+    assert find_outside(model.expansion_, rows).rows.tolist() == [False, True]
+    low, high = model.predict_interval(rows)[1]
+    assert low < 3.75 < high

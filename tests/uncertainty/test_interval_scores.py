@@ -10,6 +10,7 @@ from salsa.data.noise import Noise
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
+from salsa.kernels.sum import SumKernel
 from salsa.uncertainty.cvplus import _END, CLASSES, LARGEST, _class, _interval_score
 from salsa.uncertainty.interval_scores import LEVELS, LOCAL, PLAIN, POSTERIOR, best_scale, interval_score
 from salsa.uncertainty.jackknife import Judged, learn_jackknife
@@ -139,6 +140,14 @@ class TestLocalScale:
         for rows in held:
             expected[rows] = Z[rows] - naive.held_out_residuals(K, Z, alpha, rows, R)
         np.testing.assert_allclose(found.held_out(X, fold), np.exp(expected), rtol=1e-5)
+
+    def test_a_sum_of_kernels_has_the_local_scale_of_its_first_term(self):
+        rng = np.random.default_rng(0)
+        X, size, fold = rng.uniform(-1, 1, (60, 2)), rng.uniform(size=(60, 1)), np.arange(60) % 4
+        first = AdditiveKernel([0.3, 0.3], [1.0, 5.0], [0.0, 0.0, 1.0], "laplace")
+        kernel = SumKernel([first, AdditiveKernel([1.0, 1.0], [1.0, 1.0], [0.0, 1.0])])
+        found, expected = (learn_local_scale(k, X, size, fold)(X) for k in (kernel, first))
+        np.testing.assert_array_equal(found, expected)
 
     def test_equal_sizes_give_a_constant_scale(self):
         X = np.random.default_rng(0).uniform(size=(50, 2))
