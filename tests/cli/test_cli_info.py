@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import pandas as pd
+from sums import use_kernel
 
 import salsa
 from cli.command import make_mixed, make_table
 from salsa import SalsaRegressor
-from salsa.persistence.model_file import WITHOUT_SUMS
+from salsa.persistence.model_file import WITH_SUMS, WITHOUT_SUMS
 
 
 class TestInfo:
@@ -36,6 +37,18 @@ class TestInfo:
         assert re.search(r"features +4, \d used\n", out)
         assert re.search(r"R2 +0\.\d{4} \+/- 0\.\d{4} in cross-validation\n", out)
         assert len(re.findall(r"^[abcd] +number +\S+ +\S+$", out, re.MULTILINE)) == 4
+
+    def test_the_base_kernels_of_a_sum_are_printed(self, call, folder, monkeypatch):
+        use_kernel(monkeypatch)
+        table = make_table()
+        model = SalsaRegressor().fit(table.drop(columns="y"), table["y"])
+        model.save("sum.salsa")
+        _, out, _ = call("info", "sum.salsa")
+        assert re.search(r"kernel +matern52 \+ laplace \+ gaussian\n", out)
+        assert re.search(r"features +4, 3 used\n", out)
+        assert re.search(rf"format version {WITH_SUMS}, by salsa", out)
+        features = json.loads(call("info", "sum.salsa", "--json")[1])["features"]
+        assert [feature["relevance"] for feature in features] == model.relevance_.tolist()
 
     def test_features_are_numbers_categories_or_ordered(self, call, folder):
         table = make_mixed().astype({"flag": float}).assign(size=["s", "m", "l", "xl"] * 20)

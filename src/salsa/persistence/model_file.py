@@ -40,7 +40,7 @@ from salsa.uncertainty.local_scale import LocalScale, main_effects
 
 WITHOUT_SUMS, WITH_SUMS = 3, 4  # the formats of models of one term, which earlier versions read, and of sums
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
-_PARAMETERS = ("bandwidth", "relevance", "order_weights")  # of an additive kernel
+_PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")

@@ -91,7 +91,7 @@ class OrderSearch:
     contenders: tuple[Contender, ...] = field(default=())  # empty if nothing was learned
     rho: float = 0.0  #: variance of the groups' levels, in units of the noise variance; 0 without groups
     interval_scale: tuple[str, ...] = ()  #: per output what intervals scale with: "constant", "posterior" or "local"
-    terms: tuple[Component, ...] = ()  # of the fitted kernel; empty before the fit
+    terms: tuple[Component, ...] = ()  # rows of `components`; empty until the kernel is fitted
 
     def __repr__(self) -> str:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
