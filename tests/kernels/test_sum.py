@@ -105,6 +105,8 @@ def test_relevance_is_zero_exactly_where_no_term_uses_the_feature():
     b = AdditiveKernel([2.0, 4.0, 1.0], [0.5, 2.0, 0.0], [0.0, 1.0, 1.0])
     kernel = SumKernel([a, b])
     np.testing.assert_allclose(kernel.relevance, [1 / 3 + 0.5 / 3 + 1 / 3, 2 / 3 + 1 / 3, 0.0])
+    assert not kernel.relevance.flags.writeable
+    assert not kernel.bandwidth.flags.writeable
     assert kernel.bandwidth[2] == np.inf
     assert kernel.bandwidth[1] == pytest.approx(4.0)
     assert kernel.bandwidth[0] == pytest.approx(np.exp((0.5 * np.log(2)) / (1 / 3 + 0.5)))

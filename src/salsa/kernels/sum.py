@@ -81,7 +81,7 @@ class SumKernel:
     @cached_property
     def relevance(self) -> Floats:
         """The prior variance of all effects with each feature (D,); 0 where no term depends on the feature."""
-        return sum((term.variance_with_each for term in self.terms), np.zeros(self.n_features))
+        return _frozen(sum((term.variance_with_each for term in self.terms), np.zeros(self.n_features)))
 
     @cached_property
     def bandwidth(self) -> Floats:
@@ -93,7 +93,7 @@ class SumKernel:
         mean = np.full(self.n_features, np.inf)
         weighted = np.where(share > 0, share * np.where(share > 0, log, 0.0), 0.0)
         mean[used] = np.exp(weighted.sum(axis=0)[used] / total[used])
-        return mean
+        return _frozen(mean)
 
     def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """Return K (n, m) between the rows of X (n, D) and Z (m, D); Z=None means X itself, at half the work."""
@@ -119,6 +119,12 @@ class SumKernel:
     def checked(self, X: Any) -> Floats:
         """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
         return self.terms[0].checked(X)
+
+
+def _frozen(vector: Floats) -> Floats:
+    """Make a vector read-only, as the parameters of a kernel are."""
+    vector.flags.writeable = False
+    return vector
 
 
 def _categories(term: AdditiveKernel) -> NDArray[np.bool_]:
