@@ -55,3 +55,12 @@ def test_features_without_relevance_and_missing_values_are_inside():
     X = rng.uniform(size=(150, 2))
     model = SalsaRegressor(random_state=0, order=1, relevance=[1.0, 0.0]).fit(X, X[:, 0])
     assert find_outside(model.expansion_, np.array([[0.5, 9.0], [np.nan, 0.5]])) is None
+
+
+@pytest.mark.parametrize("settings", [{}, {"solver": "lowrank", "rank": 50}])
+def test_an_interval_far_outside_is_no_wider_than_the_function_allows(settings):
+    model = fitted(lambda x: np.sin(6 * x), **settings)
+    near, far = (np.diff(model.predict_interval([[x]]))[0, 0] for x in (1.0, 9.0))
+    span = model.expansion_.span[0]
+    assert span == pytest.approx(2.0, abs=0.2)
+    assert near + span < far < near + 2.5 * span
