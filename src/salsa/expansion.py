@@ -46,6 +46,12 @@ class KernelExpansion:
         points = [marginal.points for marginal in self.marginals]
         return np.fmin(low, [np.fmin.reduce(x) for x in points]), np.fmax(high, [np.fmax.reduce(x) for x in points])
 
+    @cached_property
+    def span(self) -> Floats:
+        """The difference (q,) between the largest and the least prediction at the anchors."""
+        span: Floats = np.ptp(self.predict(self.anchors), axis=0)
+        return span
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: pickles do not depend on cached values."""
         return {field.name: getattr(self, field.name) for field in fields(self)}

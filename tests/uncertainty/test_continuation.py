@@ -70,3 +70,11 @@ def test_sums_of_kernels_are_continued_in_the_numbers_that_a_term_uses(settings,
     assert find_outside(model.expansion_, rows).rows.tolist() == [False, True]
     low, high = model.predict_interval(rows)[1]
     assert low < 3.75 < high
+
+
+def test_an_interval_far_outside_is_no_wider_than_the_function_allows(settings):
+    model = fitted(lambda x: np.sin(6 * x), **settings)
+    near, far = (np.diff(model.predict_interval([[x]]))[0, 0] for x in (1.0, 9.0))
+    span = model.expansion_.span[0]
+    assert span == pytest.approx(2.0, abs=0.2)
+    assert near + span < far < near + 2.5 * span

@@ -34,7 +34,7 @@ def log_density_gain(problem: Problem, kernel: AdditiveKernel) -> Floats:
     """Return for every output (q,) how much higher the log density of a held-out y is if log y is fitted, on average.
 
     Both fits use this kernel and the alpha that is best for them. With a held-out standard deviation s, log p(y) is
-    -log s up to a constant, and -log s - log y if s is that of log y.
+    -log s up to a constant; with a standard deviation s of log y, it is -log s - log y.
     """
     Y, w, folds = problem.Y, problem.weight, problem.splits.folds
     q, K = Y.shape[1], kernel(problem.X, n_threads=problem.threads)

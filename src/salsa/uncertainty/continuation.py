@@ -3,7 +3,8 @@
 A kernel returns to its mean there; the truth may go on straight, or bend on, or bend the other way. So the interval
 of a row x outside the range also holds the interval at the nearest point c of the range, moved along with the straight
 line through the function at c and further inside, plus and minus what the parabola there adds to it, and widened by
-the error of the slope.
+the error of the slope; but not farther than the function varies over all training rows. Without this limit, the
+interval of a row that lies several ranges outside would be a hundred times as wide as all targets.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Outside(NamedTuple):
     nearest: Floats
     moves: Floats  # (2, k, q): along the straight line, minus and plus the bend
     distance: Floats  # (k, 1) from c, as a share of the range
+    span: Floats  # (q,) of f over the training rows: the farthest that f is taken to move
 
 
 def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None = None) -> Outside | None:
@@ -55,7 +57,7 @@ def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None
     first, second = edge - at(BENT), edge - at(2 * BENT)
     slope, curvature = (4 * first - second) / (2 * BENT), (second - 2 * first) / BENT**2  # from three points
     bend = np.abs(slope * distance - 0.5 * curvature * distance**2 - straight)
-    return Outside(rows, nearest, np.array([straight - bend, straight + bend]), distance)
+    return Outside(rows, nearest, np.array([straight - bend, straight + bend]), distance, expansion.span)
 
 
 def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, coverage: float) -> Floats:
@@ -70,8 +72,9 @@ def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, cove
     centre, half = at_nearest.mean(axis=-1), 0.5 * np.ptp(at_nearest, axis=-1)
     half = np.hypot(half, slope_error)
     moved = np.stack([centre - half, centre + half], axis=-1) + outside.moves[..., None]  # (2, k, q, 2)
-    low = np.where(finite, moved[..., 0].min(axis=0), -np.inf)
-    high = np.where(finite, moved[..., 1].max(axis=0), np.inf)
+    low = np.maximum(moved[..., 0].min(axis=0), at_nearest[..., 0] - outside.span)
+    high = np.minimum(moved[..., 1].max(axis=0), at_nearest[..., 1] + outside.span)
+    low, high = np.where(finite, low, -np.inf), np.where(finite, high, np.inf)
     ends = ends.copy()
     ends[outside.rows, :, 0] = np.minimum(ends[outside.rows, :, 0], low)
     ends[outside.rows, :, 1] = np.maximum(ends[outside.rows, :, 1], high)
