@@ -13,7 +13,7 @@ from salsa.data.splits import Splits
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import distribution_of
-from salsa.kernels.pairs import core_call
+from salsa.kernels.pair_loops import core_call
 from salsa.learning import Problem, Structure
 from salsa.learning.learn import Posterior
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from salsa import AdditiveKernel, SumKernel, _core
 from salsa._core import simd_levels
 from salsa.kernels.marginals import Distribution, distribution_of
-from salsa.kernels.pairs import core_call
+from salsa.kernels.pair_loops import core_call
 
 
 def random_terms(seed, D=5, count=3, *, missing=False):

@@ -72,6 +72,7 @@ def test_sums_of_kernels_are_continued_in_the_numbers_that_a_term_uses(settings,
     assert low < 3.75 < high
 
 
+@pytest.mark.parametrize("settings", [{}, {"solver": "lowrank", "rank": 50}])
 def test_an_interval_far_outside_is_no_wider_than_the_function_allows(settings):
     model = fitted(lambda x: np.sin(6 * x), **settings)
     near, far = (np.diff(model.predict_interval([[x]]))[0, 0] for x in (1.0, 9.0))

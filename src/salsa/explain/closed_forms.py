@@ -12,7 +12,7 @@ from salsa._utils.arrays import Floats, for_the_core
 from salsa._utils.threads import thread_count
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
-from salsa.kernels.pairs import core_call
+from salsa.kernels.pair_loops import core_call
 
 
 def kernel_means(kernel: AdditiveKernel, Z: Any, background: Sequence[Distribution]) -> Floats:

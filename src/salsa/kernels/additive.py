@@ -13,10 +13,10 @@ from sklearn.utils import check_array
 
 from salsa import _core
 from salsa._utils.arrays import Floats, for_the_core
-from salsa.kernels import pairs
+from salsa.kernels import pair_loops
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
-from salsa.kernels.pairs import KernelGradient
+from salsa.kernels.pair_loops import KernelGradient
 from salsa.kernels.symmetric import binomials, each_outside, elementary_symmetric
 
 _CODES = {name: code for code, name in enumerate(_core.base_kernels())}
@@ -112,11 +112,11 @@ class AdditiveKernel:
 
     def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """Return K (n, m) between the rows of X (n, D) and Z (m, D); Z=None means X itself, at half the work."""
-        return pairs.block(self.terms, self.checked(X), None if Z is None else self.checked(Z), n_threads)
+        return pair_loops.block(self.terms, self.checked(X), None if Z is None else self.checked(Z), n_threads)
 
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """Return K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
-        return pairs.product(self.terms, self.checked(X), self.checked(Z), V, n_threads)
+        return pair_loops.product(self.terms, self.checked(X), self.checked(Z), V, n_threads)
 
     def diagonal(self, X: Any) -> Floats:
         """Return k(x_i, x_i) (n,): sum_m w_m e_m(a) / C(D, m), as every base kernel is 1 at distance zero."""
@@ -132,7 +132,7 @@ class AdditiveKernel:
         alone then costs O(D) per pair.
         """
         X, Z = self.checked(X), None if Z is None else self.checked(Z)
-        return pairs.gradient(self.terms, X, G, Z, of_zeros, n_threads)[0]
+        return pair_loops.gradient(self.terms, X, G, Z, of_zeros, n_threads)[0]
 
     @cached_property
     def variance_with_each(self) -> Floats:

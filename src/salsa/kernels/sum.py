@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
-from salsa.kernels import pairs
+from salsa.kernels import pair_loops
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
-from salsa.kernels.pairs import KernelGradient
+from salsa.kernels.pair_loops import KernelGradient
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -97,11 +97,11 @@ class SumKernel:
 
     def __call__(self, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Floats:
         """Return K (n, m) between the rows of X (n, D) and Z (m, D); Z=None means X itself, at half the work."""
-        return pairs.block(self.terms, self.checked(X), None if Z is None else self.checked(Z), n_threads)
+        return pair_loops.block(self.terms, self.checked(X), None if Z is None else self.checked(Z), n_threads)
 
     def product(self, X: Any, Z: Any, V: Any, *, n_threads: int | None = None) -> Floats:
         """Return K(X, Z) V, of the shape of V (m,) or (m, q), without forming K."""
-        return pairs.product(self.terms, self.checked(X), self.checked(Z), V, n_threads)
+        return pair_loops.product(self.terms, self.checked(X), self.checked(Z), V, n_threads)
 
     def diagonal(self, X: Any) -> Floats:
         """Return k(x_i, x_i) (n,)."""
@@ -112,7 +112,7 @@ class SumKernel:
         self, X: Any, G: Any, Z: Any = None, *, of_zeros: bool = True, n_threads: int | None = None
     ) -> tuple[KernelGradient, ...]:
         """Turn G = dL/dK (n, m) into derivatives of L by the parameters of every term; see ``AdditiveKernel``."""
-        return pairs.gradient(
+        return pair_loops.gradient(
             self.terms, self.checked(X), G, None if Z is None else self.checked(Z), of_zeros, n_threads
         )
 
