@@ -73,7 +73,9 @@ def is_legal(name: str, a: dict) -> bool:
             return False
         D, r, c = a["products"].shape
         shapes = a["x_means"].shape == (D, r) and a["z_means"].shape == (D, c) and a["coef"].shape == (c,)
-        sides = all(4 <= len(a[key]) <= D + 1 and a[key].shape[1] == n for key, n in (("x_weights", r), ("z_weights", c)))
+        sides = all(
+            4 <= len(a[key]) <= D + 1 and a[key].shape[1] == n for key, n in (("x_weights", r), ("z_weights", c))
+        )
         return shapes and sides and runs(a)
     if name == "solve":
         if not (is_array(a["R"], 2) and is_array(a["X"], 2) and a["X"].flags.writeable):
