@@ -193,6 +193,18 @@ class TestWeightsAndOutputs:
         np.testing.assert_allclose(three_times, 3 * one, rtol=1e-6)
 
 
+class TestMergedValues:
+    def test_values_are_merged_within_a_share_of_the_smallest_bandwidth(self):
+        """A term of bandwidth 0.02 beside a term of bandwidth 5: pairs of the narrow term vary between near values."""
+        X = np.random.default_rng(0).normal(size=(250, 2))
+        wide, narrow = (AdditiveKernel(np.full(2, h), np.ones(2), [0.0, 1.0, 1.0], "gaussian") for h in (5.0, 0.02))
+        model = refitted(fixed(X, X[:, 0] * X[:, 1] + X[:, 0], 2, "equal"), (wide, narrow))
+        anova, marginals = explain.decompose(model), [naive.marginal(x) for x in X.T]
+        values = anova.effect(0, 1, points=[points for points, _ in marginals], band=False).values
+        exact = naive.mean_over(values**2, marginals, [0, 1]).item() / anova.variance
+        assert anova.interactions()["variance_share"][0] == pytest.approx(exact, rel=2e-3)
+
+
 class TestManyFeatures:
     def test_indices_of_16_features_equal_enumeration_over_two_rows(self):
         """A product of all 16 features beside orders up to 3, and beside a product of 10: the grid has 2^16 points."""
