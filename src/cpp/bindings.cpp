@@ -302,10 +302,11 @@ Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matri
     return new_array(out, {call.n(), D, q});
 }
 
-// One kernel of a covariance: weights (d+1, n) of the orders of every anchor, and its number of weights
+// One kernel of a covariance, from the weights (count, n) of the orders of every anchor
 salsa::Side make_side(size_t D, const double* weights, size_t count, size_t n) {
+    const auto is_zero = [](double weight) { return weight == 0.0; };
     size_t lowest = 0;
-    while (lowest + 1 < count && std::all_of(weights + lowest * n, weights + (lowest + 1) * n, [](double weight) { return weight == 0.0; })) ++lowest;
+    while (lowest + 1 < count && std::all_of(weights + lowest * n, weights + (lowest + 1) * n, is_zero)) ++lowest;
     return salsa::make_side(int(D), int(count) - 1, int(lowest));
 }
 
@@ -341,7 +342,8 @@ Array cross_covariances(const Cube& products, const Matrix& x_means, const Matri
     require_aligned(products, x_means, z_means, coef, x_weights, z_weights);
     require_orders(D, x_weights.shape(0));
     require_orders(D, z_weights.shape(0));
-    require(x_means.shape(0) == D && x_means.shape(1) == r && x_weights.shape(1) == r, "x_means, x_weights: one column per row of products is needed");
+    require(x_means.shape(0) == D && x_means.shape(1) == r && x_weights.shape(1) == r,
+            "x_means, x_weights: one column per row of products is needed");
     require(z_means.shape(0) == D && z_means.shape(1) == columns && z_weights.shape(1) == columns,
             "z_means, z_weights: one column per column of products is needed");
     require(coef.shape(0) == columns, "coef: one value per column of products is needed");
@@ -352,8 +354,10 @@ Array cross_covariances(const Cube& products, const Matrix& x_means, const Matri
     {
         nb::gil_scoped_release release;
         const salsa::Anchors x{make_side(D, x_weights.data(), x_weights.shape(0), r), x_means.data(), x_weights.data(), salsa::Size(r)};
-        const salsa::Anchors z{make_side(D, z_weights.data(), z_weights.shape(0), columns), z_means.data(), z_weights.data(), salsa::Size(columns)};
-        salsa::covariances(sweeps, int(D), x, z, products.data(), salsa::Size(columns), 0, salsa::Size(r), coef.data(), false, out.get(), n_threads);
+        const salsa::Anchors z{make_side(D, z_weights.data(), z_weights.shape(0), columns), z_means.data(), z_weights.data(),
+                               salsa::Size(columns)};
+        salsa::covariances(sweeps, int(D), x, z, products.data(), salsa::Size(columns), 0, salsa::Size(r), coef.data(), false, out.get(),
+                           n_threads);
     }
     return new_array(out, {r, size});
 }

@@ -85,7 +85,8 @@ struct Covariance {
         for (int j = 0; j < D; ++j) {
             const Feature f = feature(j);
             for_orders(j + 1, [&](int s, const States* states) {
-                const double *before = E + j * size + states->first * w, *fewer = s ? E + j * size + states[-1].first * w : nullptr;  // E_{s-1}
+                const double* before = E + j * size + states->first * w;
+                const double* fewer = s ? E + j * size + states[-1].first * w : nullptr;  // E_{s-1}
                 double* after = E + (j + 1) * size + states->first * w;
                 const Size up = Size(states->columns) * w, wider = s ? Size(states[-1].columns) * w : 0;
                 for (int a = states->a.low; a <= states->a.high; ++a)
@@ -128,7 +129,8 @@ struct Covariance {
             for_orders(j, [&](int s, const States* states) {
                 double* u = U + states->first * w;
                 const double *before = E + j * size + states->first * w, *more = s < d ? U + states[1].first * w : nullptr;  // U_{s+1}
-                const int rows = states->rows, columns = states->columns, shorter = s < d ? states[1].rows : 0, narrower = s < d ? states[1].columns : 0;
+                const int rows = states->rows, columns = states->columns;
+                const int shorter = s < d ? states[1].rows : 0, narrower = s < d ? states[1].columns : 0;
                 const Size down = Size(columns) * w;
                 for (int a = states->a.low; a <= states->a.high; ++a)
                     for (int b = states->b.low; b <= states->b.high; ++b) {
