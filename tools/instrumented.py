@@ -22,6 +22,7 @@ CORE_TESTS = [
     "tests/learning/test_learn.py::TestPosterior",
     "tests/explain/test_anova.py::TestCompiled",
     "tests/explain/test_shapley.py::TestCompiled",
+    "tests/explain/test_sum_explanations.py::TestCompiled",
     "--deselect=tests/kernels/test_core.py::test_peak_memory_is_that_of_the_result",  # instruments need memory too
 ]
 

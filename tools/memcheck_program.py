@@ -43,6 +43,14 @@ def every_binding(_core, simd: str, missing: bool) -> None:
             look_at(
                 _core.covariances(products, np.ascontiguousarray(means.T), V[:, 0].copy(), np.eye(D + 1)[D], 2, simd)
             )
+            of_rows, product = rng.random((d + 1, m)), np.outer(np.eye(D + 1)[D], np.ones(m))
+            for x_weights, z_weights in ((of_rows, of_rows), (of_rows, product), (product, of_rows)):
+                look_at(
+                    _core.cross_covariances(
+                        *(products, np.ascontiguousarray(means.T), np.ascontiguousarray(means.T), V[:, 0].copy()),
+                        *(x_weights, z_weights, 2, simd),
+                    )
+                )
     R = np.triu(rng.normal(size=(n, n))) + 10 * np.eye(n)
     for flag in (False, True):
         rows = rng.normal(size=(m, n))

@@ -40,21 +40,24 @@ int main() {
         const Numbers weight = random(d + 1);
         std::vector<salsa::Feature> features;
         for (int j = 0; j < D; ++j) features.push_back({j % salsa::portable::Bases::size, 1.0, 1.0, 100.0, j, false});
-        const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
-        const salsa::Moments moments{D, d, false, weight.data(), nullptr, nullptr, nullptr};
-        compare("block", n * m, [&](double* out, int threads) { salsa::block(sweeps, kernel, X, Z, out, threads); });
-        compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(sweeps, kernel, X, out, threads); });
+        const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false, false};
+        const salsa::Sum sum{&kernel, 1};
+        compare("block", n * m, [&](double* out, int threads) { salsa::block(sweeps, sum, X, Z, out, threads); });
+        compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(sweeps, sum, X, out, threads); });
         compare("orders", (d + 1) * n * m, [&](double* out, int threads) { salsa::orders(sweeps, kernel, X, Z, out, threads); });
-        compare("product", n * q, [&](double* out, int threads) { salsa::product(sweeps, kernel, X, Z, V.data(), q, out, threads); });
+        compare("product", n * q, [&](double* out, int threads) { salsa::product(sweeps, sum, X, Z, V.data(), q, out, threads); });
         compare("gradient", 2 * D + d + 1,
-                [&](double* out, int threads) { salsa::gradient(sweeps, kernel, X, Z, G.data(), false, out, threads); });
+                [&](double* out, int threads) { salsa::gradient(sweeps, sum, X, Z, G.data(), false, out, threads); });
         compare("symmetric gradient", 2 * D + d + 1,
-                [&](double* out, int threads) { salsa::gradient(sweeps, kernel, X, X, H.data(), true, out, threads); });
+                [&](double* out, int threads) { salsa::gradient(sweeps, sum, X, X, H.data(), true, out, threads); });
         compare("shapley", n * D * q,
                 [&](double* out, int threads) { salsa::shapley(sweeps, kernel, rule, X, Z, M, V.data(), q, out, threads); });
-        if (d >= 3)
+        if (d < 3) continue;
+        const Numbers weights = random((d + 1) * n);
+        const salsa::Anchors anchors{salsa::make_side(D, d, 0), x_means.data(), weights.data(), n};
+        for (const bool symmetric : {false, true})
             compare("covariances", n * (d - 2 + D), [&](double* out, int threads) {
-                salsa::covariances(sweeps, moments, x_means.data(), n, products.data(), 0, n, coef.data(), out, threads);
+                salsa::covariances(sweeps, D, anchors, anchors, products.data(), n, 0, n, coef.data(), symmetric, out, threads);
             });
     }
     Numbers R = random(n * n);

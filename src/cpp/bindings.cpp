@@ -302,23 +302,62 @@ Array shapley(const Matrix& X, const Matrix& Z, const Matrix& means, const Matri
     return new_array(out, {call.n(), D, q});
 }
 
+// One kernel of a covariance, from the weights (count, n) of the orders of every anchor
+salsa::Side make_side(size_t D, const double* weights, size_t count, size_t n) {
+    const auto is_zero = [](double weight) { return weight == 0.0; };
+    size_t lowest = 0;
+    while (lowest + 1 < count && std::all_of(weights + lowest * n, weights + (lowest + 1) * n, is_zero)) ++lowest;
+    return salsa::make_side(int(D), int(count) - 1, int(lowest));
+}
+
+void require_orders(size_t D, size_t weights) {
+    require(weights >= 4 && weights <= D + 1, "weights: orders 0..d with 3 <= d <= number of features are needed");
+}
+
 Array covariances(const Cube& products, const Matrix& means, const Vector& coef, const Vector& weights, int n_threads,
                   const std::optional<std::string>& simd) {
-    const size_t D = products.shape(0), r = products.shape(1), columns = products.shape(2), d = weights.shape(0) - 1;
+    const size_t D = products.shape(0), r = products.shape(1), columns = products.shape(2), n = coef.shape(0), count = weights.shape(0);
     require_aligned(products, means, coef, weights);
-    require(weights.shape(0) >= 4 && d <= D, "weights: orders 0..d with 3 <= d <= number of features are needed");
-    require(means.shape(0) == D && means.shape(1) == coef.shape(0), "means: one value per feature and row is needed");
-    require(r <= columns && columns <= coef.shape(0), "products: of rows with all rows up to them are needed");
+    require_orders(D, count);
+    require(means.shape(0) == D && means.shape(1) == n, "means: one value per feature and row is needed");
+    require(r <= columns && columns <= n, "products: of rows with all rows up to them are needed");
     require_threads(n_threads);
     const salsa::Sweeps& sweeps = choose(simd);
-    const bool product_alone = d == D && std::all_of(weights.data(), weights.data() + d, [](double weight) { return weight == 0.0; });
-    const salsa::Moments moments{int(D), int(d), product_alone, weights.data(), nullptr, nullptr, nullptr};
-    const size_t size = d - 2 + D;
+    const size_t size = count - 3 + D;
     auto out = allocate(r * size);
     {
         nb::gil_scoped_release release;
-        salsa::covariances(sweeps, moments, means.data(), salsa::Size(coef.shape(0)), products.data(), salsa::Size(columns - r), salsa::Size(r),
-                           coef.data(), out.get(), n_threads);
+        std::vector<double> of_rows(count * n);
+        for (size_t m = 0; m < count; ++m) std::fill_n(of_rows.data() + m * n, n, weights.data()[m]);
+        const salsa::Anchors anchors{make_side(D, weights.data(), count, 1), means.data(), of_rows.data(), salsa::Size(n)};
+        salsa::covariances(sweeps, int(D), anchors, anchors, products.data(), salsa::Size(columns), salsa::Size(columns - r), salsa::Size(r),
+                           coef.data(), true, out.get(), n_threads);
+    }
+    return new_array(out, {r, size});
+}
+
+Array cross_covariances(const Cube& products, const Matrix& x_means, const Matrix& z_means, const Vector& coef, const Matrix& x_weights,
+                        const Matrix& z_weights, int n_threads, const std::optional<std::string>& simd) {
+    const size_t D = products.shape(0), r = products.shape(1), columns = products.shape(2);
+    require_aligned(products, x_means, z_means, coef, x_weights, z_weights);
+    require_orders(D, x_weights.shape(0));
+    require_orders(D, z_weights.shape(0));
+    require(x_means.shape(0) == D && x_means.shape(1) == r && x_weights.shape(1) == r,
+            "x_means, x_weights: one column per row of products is needed");
+    require(z_means.shape(0) == D && z_means.shape(1) == columns && z_weights.shape(1) == columns,
+            "z_means, z_weights: one column per column of products is needed");
+    require(coef.shape(0) == columns, "coef: one value per column of products is needed");
+    require_threads(n_threads);
+    const salsa::Sweeps& sweeps = choose(simd);
+    const size_t size = std::min(x_weights.shape(0), z_weights.shape(0)) - 3 + D;
+    auto out = allocate(r * size);
+    {
+        nb::gil_scoped_release release;
+        const salsa::Anchors x{make_side(D, x_weights.data(), x_weights.shape(0), r), x_means.data(), x_weights.data(), salsa::Size(r)};
+        const salsa::Anchors z{make_side(D, z_weights.data(), z_weights.shape(0), columns), z_means.data(), z_weights.data(),
+                               salsa::Size(columns)};
+        salsa::covariances(sweeps, int(D), x, z, products.data(), salsa::Size(columns), 0, salsa::Size(r), coef.data(), false, out.get(),
+                           n_threads);
     }
     return new_array(out, {r, size});
 }
@@ -391,6 +430,10 @@ NB_MODULE(_core, module) {
     module.def("covariances", &covariances, "products"_a.noconvert(), "means"_a.noconvert(), "coef"_a.noconvert(), "weights"_a.noconvert(),
                "n_threads"_a = 1, "simd"_a = nb::none(),
                "(r, d-2 + D): covariances of rows with all rows up to them, by order from 3 on, and what concerns each feature.");
+    module.def("cross_covariances", &cross_covariances, "products"_a.noconvert(), "x_means"_a.noconvert(), "z_means"_a.noconvert(),
+               "coef"_a.noconvert(), "x_weights"_a.noconvert(), "z_weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(),
+               "(r, d-2 + D): covariances of the rows of one kernel with all rows of another, by order from 3 to the smaller d, and what "
+               "concerns each feature.");
     module.def("solve", &solve, "R"_a.noconvert(), "X"_a.noconvert(), "backward"_a, "n_threads"_a = 1, "simd"_a = nb::none(),
                "Overwrites every row b of X (m, n) by the x with R'x = b, or with R x = b (backward), R (n, n) upper triangular. A row has "
                "the same bits whatever rows stand beside it.");

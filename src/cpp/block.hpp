@@ -216,31 +216,77 @@ inline void shapley(const Sweeps& sweeps, const Kernel& kernel, const Rule& rule
     });
 }
 
-// Covariances of k(X, x_i) and sum_{l <= i} k(X, x_l) coef_l, l < i counted twice, for the r rows i = first, first + 1, ...:
-// out (r, d-2 + D): one number per order 3..d, then their parts with each feature. means (D, n), products (D, r, first + r).
-inline void covariances(const Sweeps& sweeps, Moments moments, const double* means, Size n, const double* products, Size first, Size r,
-                        const double* coef, double* out, int threads) {
-    const int D = moments.D, orders = moments.d - 2;
-    const Size columns = first + r, lanes = Size(D) * panel_width, size = orders + Size(D);
-    const Size need = scratch_covariance(moments) + 2 * lanes + D + panel_width + size * panel_width;
+// A state of a covariance has s interacting features, and for either kernel a number: of the other features' means, at most d - 3
+// and at most d - s because finally s >= 3, or of the features that are left out, at most D - lowest.
+inline int numbers_of(const Side& side, int D, int s) { return side.counts_left_out ? D - side.lowest + 1 : side.d - std::max(s, 3) + 1; }
+
+inline Side make_side(int D, int d, int lowest) {
+    const Side means{d, lowest, false}, left_out{d, lowest, true};
+    int more = 0;
+    for (int s = 0; s <= d; ++s) more += numbers_of(means, D, s) - numbers_of(left_out, D, s);
+    return more > 0 ? left_out : means;
+}
+
+// The numbers of states of s after `seen` features that can still reach an order with a weight
+inline Range reaching(const Side& side, int D, int s, int seen) {
+    const int least = side.counts_left_out ? seen - side.d : side.lowest - (D - seen) - s;
+    return {std::max(least, 0), std::min(seen - s, numbers_of(side, D, s) - 1)};
+}
+
+// (D+1, d+1): the states of every s = 0..d after 0..D features
+inline std::vector<States> covariance_states(const Side& x, const Side& z, int D) {
+    std::vector<States> states;
+    for (int seen = 0; seen <= D; ++seen) {
+        Size first = 0;
+        for (int s = 0; s <= std::min(x.d, z.d); ++s) {
+            const int rows = numbers_of(x, D, s), columns = numbers_of(z, D, s);
+            states.push_back({rows, columns, reaching(x, D, s, seen), reaching(z, D, s, seen), first});
+            first += Size(rows) * columns;
+        }
+    }
+    return states;
+}
+
+// lanes (panel_width,): the values that there are, and the last of them again
+inline void fill_lanes(const double* values, Size filled, double* lanes) {
+    std::fill(std::copy_n(values, filled, lanes), lanes + panel_width, values[filled - 1]);
+}
+
+struct Anchors {  // of one kernel of a covariance
+    Side side;
+    const double* mean;    // (D, n): a_j times the mean of k_j over the background
+    const double* weight;  // (d+1, n): of every order, for each anchor
+    Size n;
+};
+
+// Covariances of k(X, x_i) and sum_l l(X, z_l) coef_l, for the r anchors i = first, first + 1, ... of x:
+// out (r, d-2 + D): one number per order from 3 to the smaller d, then their parts with each feature. products (D, r, columns).
+// symmetric: z is x with the same kernel, and the sum runs over l <= i, where l < i counts twice.
+inline void covariances(const Sweeps& sweeps, int D, const Anchors& x, const Anchors& z, const double* products, Size columns, Size first,
+                        Size r, const double* coef, bool symmetric, double* out, int threads) {
+    const std::vector<States> states = covariance_states(x.side, z.side, D);
+    const int d = std::min(x.side.d, z.side.d), orders = d - 2;
+    const Size count_states = states[d].first + Size(states[d].rows) * states[d].columns, covariance = scratch_covariance(D, count_states);
+    const Size lanes = Size(D) * panel_width, size = orders + Size(D), x_weights = x.side.d + Size(1), z_weights = z.side.d + Size(1);
+    const Size need = covariance + 2 * lanes + D + x_weights + (z_weights + 1 + size) * panel_width;
     std::vector<double> scratch(threads * need);
     for_row_tiles(r, threads, [&](Size begin, Size end, int thread) {
-        double *z_mean = scratch.data() + thread * need, *product = z_mean + lanes, *x_mean = product + lanes, *g = x_mean + D;
-        double *sums = g + panel_width, *work = sums + size * panel_width;
-        Moments here = moments;
-        here.x_mean = x_mean, here.z_mean = z_mean, here.product = product;
+        double *z_mean = scratch.data() + thread * need, *product = z_mean + lanes, *z_weight = product + lanes;
+        double *g = z_weight + z_weights * panel_width, *sums = g + panel_width, *work = sums + size * panel_width;
+        double *x_mean = work + covariance, *x_weight = x_mean + D;
+        const Moments here{D, d, x.side, z.side, count_states, states.data(), x_weight, z_weight, x_mean, z_mean, product};
         for (Size k = begin; k < end; ++k) {
-            const Size i = first + k;
-            for (int j = 0; j < D; ++j) x_mean[j] = means[j * n + i];
+            const Size i = first + k, count = symmetric ? i + 1 : columns;
+            for (int j = 0; j < D; ++j) x_mean[j] = x.mean[j * x.n + i];
+            for (Size m = x.side.lowest; m < x_weights; ++m) x_weight[m] = x.weight[m * x.n + i];
             std::fill_n(sums, size * panel_width, 0.0);
-            for (Size start = 0; start <= i; start += panel_width) {
-                for (Size c = 0; c < panel_width; ++c) {
-                    const Size l = std::min(start + c, i);
-                    g[c] = start + c > i ? 0.0 : coef[l] * (l < i ? 2.0 : 1.0);
-                    for (int j = 0; j < D; ++j) {
-                        z_mean[j * panel_width + c] = means[j * n + l];
-                        product[j * panel_width + c] = products[(j * r + k) * columns + l];
-                    }
+            for (Size start = 0; start < count; start += panel_width) {
+                const Size filled = std::min<Size>(panel_width, count - start);
+                for (Size c = 0; c < panel_width; ++c) g[c] = c < filled ? coef[start + c] * (symmetric && start + c < i ? 2.0 : 1.0) : 0.0;
+                for (Size m = z.side.lowest; m < z_weights; ++m) fill_lanes(z.weight + m * z.n + start, filled, z_weight + m * panel_width);
+                for (int j = 0; j < D; ++j) {
+                    fill_lanes(z.mean + j * z.n + start, filled, z_mean + j * panel_width);
+                    fill_lanes(products + (j * r + k) * columns + start, filled, product + j * panel_width);
                 }
                 sweeps.covariance(here, g, work, sums, sums + orders * panel_width);
             }

@@ -65,7 +65,6 @@ void tile_small(const Kernel& kernel, const double* x, const double* z, double* 
 }
 
 // The orders that are computed after `seen` features: they exist, and can still reach an order with a weight.
-struct Range { int low, high; };
 inline Range orders_after(const Kernel& kernel, int seen) {
     const int needed = kernel.lowest - (kernel.D - seen);
     return {needed > 0 ? needed : 0, seen < kernel.d ? seen : kernel.d};

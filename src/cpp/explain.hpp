@@ -44,38 +44,37 @@ inline void shapley(const Kernel& kernel, const Rule& rule, const double* x, con
     (kernel.missing ? shapley_panel<true> : shapley_panel<false>)(kernel, rule, x, panel, mean, scratch, out);
 }
 
-// The covariance of k(X, x) and k(X, z), of every order s of interaction. E_s[a, b] sums, over all sets S of s features, the
+// The covariance of k(X, x) and l(X, z), of every order s of interaction. E_s[a, b] sums, over all sets S of s features, the
 // products over S of product_j times e_a of x_mean and e_b of z_mean over the features outside S: over features j
 //     E_s[a, b] <- E_s[a, b] + x E_s[a-1, b] + z E_s[a, b-1] + x z E_s[a-1, b-1] + p E_{s-1}[a, b].
-// The covariance of order s is sum_{a, b} weight_{s+a} weight_{s+b} E_s[a, b]; its part with feature j is p dL/dp.
-// For the product of all features, only E_s[seen - s, seen - s] is needed: E_s <- x z E_s + p E_{s-1}.
+// The covariance of order s is sum_{a, b} x_weight_{s+a} z_weight_{s+b} E_s[a, b]; its part with feature j is p dL/dp.
+// If a kernel counts the features that it leaves out, a feature outside S keeps a with its mean, and adds 1 to a without it: x and
+// 1 change places in the recursion, and the order in the end is D - a instead of s + a.
 struct Covariance {
     const Moments& moments;
     const int column, D, d;
-    const Size size;  // of all states, in packs
-    int lowest;       // smallest order with a weight
+    const Size size;   // of all states, in packs
+    const bool plain;  // both kernels count means: the state stays with the factor 1
 
     Covariance(const Moments& moments, int column)
-        : moments(moments), column(column), D(moments.D), d(moments.d), size(covariance_states(moments) * Pack::width), lowest(0) {
-        while (lowest < d && moments.weight[lowest] == 0.0) ++lowest;
-    }
+        : moments(moments), column(column), D(moments.D), d(moments.d), size(moments.size * Pack::width),
+          plain(!moments.x.counts_left_out && !moments.z.counts_left_out) {}
 
-    struct Feature { Pack x, z, p; };
+    struct Feature { Pack stay, a, b, both, p; };  // factors of E_s[a, b], E_s[a-1, b], E_s[a, b-1], E_s[a-1, b-1], E_{s-1}[a, b]
     Feature feature(int j) const {
         const Size at = j * Size(panel_width) + column;
-        return {Pack(moments.x_mean[j]), Pack::load(moments.z_mean + at), Pack::load(moments.product + at)};
+        const Pack x(moments.x_mean[j]), z = Pack::load(moments.z_mean + at), one(1.0);
+        const bool x_left = moments.x.counts_left_out, z_left = moments.z.counts_left_out;
+        const Pack x_stay = x_left ? x : one, x_step = x_left ? one : x, z_stay = z_left ? z : one, z_step = z_left ? one : z;
+        return {x_stay * z_stay, x_step * z_stay, x_stay * z_step, x_step * z_step, Pack::load(moments.product + at)};
     }
+    int order(const Side& side, int s, int number) const { return side.counts_left_out ? D - number : s + number; }
 
-    // body(s, side, range, first) for every s that exists after `seen` features: the a, b in range can still reach an order with a
-    // weight, and E_s is a square of this side whose first pack stands at `first`.
+    // body(s, states) for every s that exists after `seen` features; states of s - 1 and s + 1 stand beside it
     template <class Body>
     void for_orders(int seen, Body body) const {
-        Size first = 0;
-        for (int s = 0; s <= d && s <= seen; ++s) {
-            const int side = means_beside(moments, s), needed = moments.product_alone ? 0 : lowest - (D - seen) - s;
-            body(s, side, Range{needed > 0 ? needed : 0, seen - s < side ? seen - s : side - 1}, first);
-            first += Size(side) * side * Pack::width;
-        }
+        const States* states = moments.states + seen * (d + Size(1));
+        for (int s = 0; s <= d && s <= seen; ++s) body(s, states + s);
     }
 
     // E (D+1, states): before each feature, and in the end
@@ -85,20 +84,19 @@ struct Covariance {
         Pack(1.0).store(E);
         for (int j = 0; j < D; ++j) {
             const Feature f = feature(j);
-            const Pack xz = f.x * f.z;
-            for_orders(j + 1, [&](int s, int side, Range range, Size first) {
-                const double* before = E + j * size + first;
-                double* after = E + (j + 1) * size + first;
-                const int wider = s ? means_beside(moments, s - 1) : 0;
-                const double* fewer = before - Size(wider) * wider * w;  // E_{s-1}
-                for (int a = range.low; a <= range.high; ++a)
-                    for (int b = range.low; b <= range.high; ++b) {
-                        const Size at = (Size(a) * side + b) * w, up = Size(side) * w;
-                        Pack value = moments.product_alone ? xz * Pack::load(before + at) : Pack::load(before + at);
-                        if (a) value = fma(f.x, Pack::load(before + at - up), value);
-                        if (b) value = fma(f.z, Pack::load(before + at - w), value);
-                        if (a && b) value = fma(xz, Pack::load(before + at - up - w), value);
-                        if (s) value = fma(f.p, Pack::load(fewer + (Size(a) * wider + b) * w), value);
+            for_orders(j + 1, [&](int s, const States* states) {
+                const double* before = E + j * size + states->first * w;
+                const double* fewer = s ? E + j * size + states[-1].first * w : nullptr;  // E_{s-1}
+                double* after = E + (j + 1) * size + states->first * w;
+                const Size up = Size(states->columns) * w, wider = s ? Size(states[-1].columns) * w : 0;
+                for (int a = states->a.low; a <= states->a.high; ++a)
+                    for (int b = states->b.low; b <= states->b.high; ++b) {
+                        const Size at = a * up + b * w;
+                        Pack value = plain ? Pack::load(before + at) : f.stay * Pack::load(before + at);
+                        if (a) value = fma(f.a, Pack::load(before + at - up), value);
+                        if (b) value = fma(f.b, Pack::load(before + at - w), value);
+                        if (a && b) value = fma(f.both, Pack::load(before + at - up - w), value);
+                        if (s) value = fma(f.p, Pack::load(fewer + a * wider + b * w), value);
                         value.store(after + at);
                     }
             });
@@ -109,12 +107,13 @@ struct Covariance {
     void finish(Pack g, const double* last, double* U, double* by_order) const {
         constexpr int w = Pack::width;
         for (Size k = 0; k < size; k += w) Pack(0.0).store(U + k);
-        for_orders(D, [&](int s, int side, Range range, Size first) {
-            for (int a = range.low; a <= range.high && s >= 3; ++a)
-                for (int b = range.low; b <= range.high; ++b) {
-                    const Size at = first + (Size(a) * side + b) * w;
-                    const double at_x = moments.weight[moments.product_alone ? d : s + a], at_z = moments.weight[moments.product_alone ? d : s + b];
-                    const Pack weight = g * Pack(at_x * at_z);
+        for_orders(D, [&](int s, const States* states) {
+            for (int a = states->a.low; a <= states->a.high && s >= 3; ++a)
+                for (int b = states->b.low; b <= states->b.high; ++b) {
+                    const Size at = (states->first + Size(a) * states->columns + b) * w;
+                    const Pack at_x(moments.x_weight[order(moments.x, s, a)]);
+                    const Pack at_z = Pack::load(moments.z_weight + order(moments.z, s, b) * Size(panel_width) + column);
+                    const Pack weight = g * (at_x * at_z);
                     weight.store(U + at);
                     add_to(by_order + (s - 3) * panel_width + column, weight * Pack::load(last + at));
                 }
@@ -126,20 +125,21 @@ struct Covariance {
         constexpr int w = Pack::width;
         for (int j = D - 1; j >= 0; --j) {
             const Feature f = feature(j);
-            const Pack xz = f.x * f.z;
             Pack dp(0.0);
-            for_orders(j, [&](int s, int side, Range range, Size first) {
-                double* u = U + first;
-                const double *before = E + j * size + first, *more = u + Size(side) * side * w;  // U_{s+1}
-                const int narrower = s < d ? means_beside(moments, s + 1) : 0;
-                for (int a = range.low; a <= range.high; ++a)
-                    for (int b = range.low; b <= range.high; ++b) {
-                        const Size at = (Size(a) * side + b) * w, down = Size(side) * w;
-                        Pack value = moments.product_alone ? xz * Pack::load(u + at) : Pack::load(u + at);
-                        if (a + 1 < side) value = fma(f.x, Pack::load(u + at + down), value);
-                        if (b + 1 < side) value = fma(f.z, Pack::load(u + at + w), value);
-                        if (a + 1 < side && b + 1 < side) value = fma(xz, Pack::load(u + at + down + w), value);
-                        if (a < narrower && b < narrower) {
+            for_orders(j, [&](int s, const States* states) {
+                double* u = U + states->first * w;
+                const double *before = E + j * size + states->first * w, *more = s < d ? U + states[1].first * w : nullptr;  // U_{s+1}
+                const int rows = states->rows, columns = states->columns;
+                const int shorter = s < d ? states[1].rows : 0, narrower = s < d ? states[1].columns : 0;
+                const Size down = Size(columns) * w;
+                for (int a = states->a.low; a <= states->a.high; ++a)
+                    for (int b = states->b.low; b <= states->b.high; ++b) {
+                        const Size at = a * down + b * w;
+                        Pack value = plain ? Pack::load(u + at) : f.stay * Pack::load(u + at);
+                        if (a + 1 < rows) value = fma(f.a, Pack::load(u + at + down), value);
+                        if (b + 1 < columns) value = fma(f.b, Pack::load(u + at + w), value);
+                        if (a + 1 < rows && b + 1 < columns) value = fma(f.both, Pack::load(u + at + down + w), value);
+                        if (a < shorter && b < narrower) {
                             const Pack next = Pack::load(more + (Size(a) * narrower + b) * w);
                             dp = fma(next, Pack::load(before + at), dp);
                             value = fma(f.p, next, value);

@@ -55,13 +55,31 @@ struct Rule {  // Gauss-Legendre on [0, 1]
     const double *node, *weight;  // (nodes,)
 };
 
-struct Moments {  // of the base kernels of two points under the background, feature by feature
-    int D, d;
-    bool product_alone;  // d = D, and no other order has a weight
-    const double* weight;  // (d+1,)
-    const double* x_mean;  // (D,): a_j mean_X k_j(X, x)
-    const double* z_mean;  // (D, panel_width): a_j mean_X k_j(X, z_c)
-    const double* product;  // (D, panel_width): a_j^2 times the covariance over X of k_j(X, x) and k_j(X, z_c)
+// One of the two kernels of a covariance. Its states count the means of features outside S, or, where that takes fewer states,
+// the features that it leaves out: a product of all features leaves none out.
+struct Side {
+    int d, lowest;  // orders 0..d have weights, and `lowest` is the smallest order whose weight is not zero
+    bool counts_left_out;
+};
+
+struct Range { int low, high; };
+
+struct States {  // E_s[a, b] of a covariance, a matrix (rows, columns) whose first state has the place `first` among all states
+    int rows, columns;
+    Range a, b;  // the numbers that can still reach an order with a weight
+    Size first;
+};
+
+struct Moments {  // of the base kernels k at x and l at z under the background, feature by feature; both kernels use all D features
+    int D, d;              // d is the smaller of both
+    Side x, z;
+    Size size;             // number of all states
+    const States* states;  // (D+1, d+1): of every s, after 0..D features
+    const double* x_weight;  // (d_x+1,)
+    const double* z_weight;  // (d_z+1, panel_width)
+    const double* x_mean;    // (D,): a_j mean_X k_j(X, x)
+    const double* z_mean;    // (D, panel_width): b_j mean_X l_j(X, z_c)
+    const double* product;   // (D, panel_width): a_j b_j times the covariance over X of k_j(X, x) and l_j(X, z_c)
 };
 
 enum class Order { by_row, by_column };
@@ -80,7 +98,7 @@ struct Sweeps {
     // out (D, panel_width): the Shapley values of k(x, z_c), where mean (D, panel_width) replaces a feature left out:
     // a_j mean_X k_j(X, z_c). scratch: scratch_shapley(D, d) doubles.
     void (*shapley)(const Kernel&, const Rule&, const double* x, const double* panel, const double* mean, double* scratch, double* out);
-    // g (panel_width,): adds g times the covariances of k(X, x) and k(X, z_c), of every order from 3 on (d-2, panel_width),
+    // g (panel_width,): adds g times the covariances of k(X, x) and l(X, z_c), of every order from 3 to the smaller d (d-2, panel_width),
     // and of their parts with each feature (D, panel_width). scratch: scratch_covariance doubles.
     void (*covariance)(const Moments&, const double* g, double* scratch, double* by_order, double* by_feature);
     // y (rows, lanes): adds sum_j A_ij x_j to y_i, j ascending; x (columns, lanes), lanes a multiple of lane_step. A_ij stands at
@@ -92,15 +110,7 @@ constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }
 constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(3) * D) * panel_width; }
 constexpr Size scratch_shapley(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(2) * D) * panel_width; }
 
-// A state of a covariance has s interacting features, a means at x and b means at z; finally s >= 3 and s + a, s + b <= d.
-// In the product of all features, every other feature is a mean: s determines the state.
-constexpr int means_beside(const Moments& moments, int s) { return moments.product_alone ? 1 : moments.d - (s > 3 ? s : 3) + 1; }
-constexpr Size covariance_states(const Moments& moments) {
-    Size count = 0;
-    for (int s = 0; s <= moments.d; ++s) count += Size(means_beside(moments, s)) * means_beside(moments, s);
-    return count;
-}
-constexpr Size scratch_covariance(const Moments& moments) { return (moments.D + Size(2)) * covariance_states(moments) * panel_width; }
+constexpr Size scratch_covariance(int D, Size states) { return (D + Size(2)) * states * panel_width; }
 
 namespace portable { extern const Sweeps sweeps; }
 #ifdef SALSA_X86

@@ -90,6 +90,16 @@ def covariances(
     n_threads: int = 1,
     simd: str | None = None,
 ) -> NDArray[float64]: ...  # (r, d-2 + D)
+def cross_covariances(
+    products: NDArray[float64],  # (D, r, c): of r rows of one kernel with c rows of another
+    x_means: NDArray[float64],  # (D, r)
+    z_means: NDArray[float64],  # (D, c)
+    coef: NDArray[float64],  # (c,)
+    x_weights: NDArray[float64],  # (d+1, r), d >= 3: of the orders, for each row
+    z_weights: NDArray[float64],  # (d+1, c), d >= 3
+    n_threads: int = 1,
+    simd: str | None = None,
+) -> NDArray[float64]: ...  # (r, d-2 + D), d the smaller of both
 def solve(
     R: NDArray[float64],  # (n, n): its upper triangle
     X: NDArray[float64],  # (m, n): every row b is overwritten by the x with R'x = b,

@@ -14,6 +14,7 @@ from conftest import additive_truth
 from sklearn.exceptions import NotFittedError
 
 import salsa
+from explain.test_sum_explanations import refitted, three, varied
 from salsa import SalsaRegressor
 from salsa.data.columns import learn_columns
 from salsa.explain import decompose, shapley
@@ -609,6 +610,23 @@ def test_the_report_of_2000_rows_and_20_features_is_below_3_megabytes(tmp_path):
     assert write_report(model, tmp_path / "r.html").stat().st_size < 3e6
 
 
+def test_the_report_names_every_term_of_the_kernel(tmp_path):
+    facts = dict(payload_of(write_report(three(), tmp_path / "r.html"))["fitted"]["facts"])
+    expected = "Matérn 5/2, order 3 + Matérn 5/2, product of all features + Laplace, product of 3 features"
+    assert facts["Kernel"] == expected
+
+
+def test_the_what_if_panel_is_left_out_if_the_terms_together_are_too_large(tmp_path, monkeypatch):
+    """The anchors times the 4 + 5 + 3 features of the terms are counted."""
+    model = three()
+    numbers = 12 * len(model.expansion_.anchors)
+    for limit, shown in ((numbers, True), (numbers - 1, False)):
+        monkeypatch.setattr("salsa.explain.report.whatif_section.MODEL_NUMBERS", limit)
+        found = payload_of(write_report(model, tmp_path / "r.html"))["whatIf"]
+        assert (found["model"] is not None) == shown
+        assert ("rows times 12 features of 3 kernels" in found["sentence"]) != shown
+
+
 # The page, in a browser -----------------------------------------------------------------------------------------------
 
 
@@ -690,6 +708,31 @@ def test_the_page_predicts_and_explains_as_python_does(kernel, order, interactio
     expected = shapley(model, rows)
     contributions = np.array([f["contributions"] for f in found])
     np.testing.assert_allclose(contributions, expected.values[:, used], rtol=1e-9, atol=1e-9 * np.ptp(table[1]))
+
+
+def test_the_page_predicts_and_explains_a_sum_of_kernels_as_python_does(open_page, table, tmp_path):
+    """The terms use different features and base kernels; a control changes the prediction of every term."""
+    model = quick_model(*table, 3)
+    refitted(model, varied(model))
+    path = write_report(model, tmp_path / "r.html")
+    rows, _ = mixed_table(40, seed=7)
+    rows.loc[:5, "town"] = None
+    rows.loc[3:9, "size"] = np.nan
+    names = [feature["name"] for feature in payload_of(path)["whatIf"]["model"]["features"]]
+    used = [model.columns_.names.index(name) for name in names]
+    values = [[None if np.isnan(v) else v for v in row] for row in model.columns_.encode(rows)[:, used].tolist()]
+    page = open_page(path)
+    found = page.evaluate("(rows) => rows.map((row) => salsaReport.explain(row))", values)
+    np.testing.assert_allclose([f["prediction"] for f in found], model.predict(rows), rtol=1e-9)
+    expected, contributions = shapley(model, rows), np.array([f["contributions"] for f in found])
+    np.testing.assert_allclose(contributions, expected.values[:, used], rtol=1e-9, atol=1e-9 * np.ptp(table[1]))
+    assert page.evaluate("salsaReport.mean") == pytest.approx(expected.base_value, rel=1e-9)
+    page.get_by_label("size, as a number").fill("123.5")
+    page.get_by_label("size, as a number").press("Enter")
+    after, _ = answer(page)
+    example = payload_of(path)["whatIf"]["model"]["examples"][0]["values"]
+    example[names.index("size")] = 123.5
+    assert page.evaluate("(row) => salsaReport.explain(row).prediction", example) == after
 
 
 def test_controls_change_the_prediction_as_python_does(open_page, report, model, table):

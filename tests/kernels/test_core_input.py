@@ -67,6 +67,16 @@ def is_legal(name: str, a: dict) -> bool:
         (D, r, c), n = a["products"].shape, len(a["coef"])
         shapes = is_array(a["weights"], 1) and 4 <= len(a["weights"]) <= D + 1
         return shapes and runs(a) and a["means"].shape == (D, n) and r <= c <= n
+    if name == "cross_covariances":
+        matrices = ("x_means", "z_means", "x_weights", "z_weights")
+        if not (is_array(a["products"], 3) and is_array(a["coef"], 1) and all(is_array(a[key], 2) for key in matrices)):
+            return False
+        D, r, c = a["products"].shape
+        shapes = a["x_means"].shape == (D, r) and a["z_means"].shape == (D, c) and a["coef"].shape == (c,)
+        sides = all(
+            4 <= len(a[key]) <= D + 1 and a[key].shape[1] == n for key, n in (("x_weights", r), ("z_weights", c))
+        )
+        return shapes and sides and runs(a)
     if name == "solve":
         if not (is_array(a["R"], 2) and is_array(a["X"], 2) and a["X"].flags.writeable):
             return False
@@ -178,6 +188,10 @@ def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
             "coef": rng.random(n + m),
         }
         return moments | {"weights": rng.random(d + 1)} | run
+    if name == "cross_covariances":
+        means = {"x_means": rng.random((D, r)), "z_means": rng.random((D, m))}
+        weights = {"x_weights": rng.random((d + 1, r)), "z_weights": rng.random((min(d + 1, 4), m))}
+        return {"products": rng.normal(size=(D, r, m)), "coef": rng.random(m)} | means | weights | run
     if name == "solve":  # what is below the diagonal has nothing to say
         return {
             "R": 0.1 * rng.normal(size=(n, n)) + 2 * np.eye(n),
@@ -213,7 +227,7 @@ def arguments_of(name: str, sizes: dict, rng: np.random.Generator) -> dict:
     return kernel | own[name] | run
 
 
-KERNEL_BINDINGS = ("block", "orders", "product", "gradient", "shapley", "embed", "covariances")
+KERNEL_BINDINGS = ("block", "orders", "product", "gradient", "shapley", "embed", "covariances", "cross_covariances")
 BINDINGS = (*KERNEL_BINDINGS, "solve", "times")
 ROWS = st.sampled_from([0, 1, 2, 31, 32, 33, 65])
 SIZES = st.fixed_dictionaries(
@@ -251,6 +265,9 @@ def expected_shapes(name: str, a: dict) -> list[tuple[int, ...]]:
         return [a["X"].shape]
     if name == "times":
         return [(len(a["B"]), len(a["A"]))]
+    if name == "cross_covariances":
+        D, r, _ = a["products"].shape
+        return [(r, min(len(a["x_weights"]), len(a["z_weights"])) - 3 + D)]
     d = len(a["weights"]) - 1
     if name == "covariances":
         D, r, _ = a["products"].shape
@@ -333,7 +350,7 @@ def test_every_changed_argument_gives_the_right_result_or_an_error(name, missing
 @pytest.mark.parametrize("name", BINDINGS)
 def test_every_instruction_set_gives_the_same_answer(name, missing):
     rng = np.random.default_rng(1)
-    for d in range(3 if name == "covariances" else 1, 7):
+    for d in range(3 if "covariances" in name else 1, 7):
         arguments = arguments_of(name, USUAL | {"D": 6, "d": d, "missing": missing}, rng)
         if "base" in arguments and name != "embed":
             arguments["base"] = np.arange(6, dtype=np.int8) % BASES
@@ -349,14 +366,16 @@ def test_every_instruction_set_gives_the_same_answer(name, missing):
 @pytest.mark.parametrize("simd", LEVELS)
 @pytest.mark.parametrize("name", KERNEL_BINDINGS)
 def test_many_features_and_the_highest_order(name, simd):
-    D = 24 if name == "covariances" else 150
+    D = 24 if "covariances" in name else 150
     sizes = {"n": 3, "m": 33, "r": 2, "q": 1, "D": D, "d": D, "T": 2, "missing": False}
     arguments = arguments_of(name, sizes, np.random.default_rng(0)) | {"simd": simd}
     found = getattr(_core, name)(**arguments)
     assert all(np.isfinite(part).all() for part in (found if isinstance(found, tuple) else (found,)))
     if name != "embed":
+        cross = name == "cross_covariances"
+        too_many = {"x_weights": np.ones((1_000_000, 2))} if cross else {"weights": np.ones(1_000_000)}
         with pytest.raises(ValueError, match="weights"):
-            getattr(_core, name)(**arguments | {"weights": np.ones(1_000_000)})
+            getattr(_core, name)(**arguments | too_many)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -1,14 +1,16 @@
 """Functional ANOVA of a fitted model in closed form: effects, their bands and their shares of the variance.
 
 Write k_j(x, i) = q_j(i) + c_j(x; i), where q_j(i) is the mean of k_j(X, anchor_i) over the background of feature j. The
-kernel is sum_m v_m e_m(a_1 k_1, ..., a_D k_D), and e_m is linear in every k_j, so that f = sum of f_S over all sets S,
+kernel is a sum of terms sum_m v_m e_m(a_1 k_1, ..., a_D k_D), and e_m is linear in every k_j, so that f = sum of f_S
+over all sets S, where f_S adds up over terms
 
-    f_S(x) = sum_i coef_i r_S(i) prod_{j in S} a_j c_j(x_j; i),    r_S(i) = sum_m v_m e_{m-|S|}(a_l q_l(i), l not in S).
+    sum_i coef_i r_S(i) prod_{j in S} a_j c_j(x_j; i),    r_S(i) = sum_m v_m e_{m-|S|}(a_l q_l(i), l not in S).
 
 Under the product of the backgrounds every f_S has mean zero in each of its features, and no two effects are correlated:
 their variances add up to the variance of f. Effects of one or two features give their variances directly. An effect
 of order three or more has variance sum_{i,l} coef_i coef_l r_S(i) r_S(l) prod_{j in S} a_j^2 M_j[i, l], where M_j[i, l]
-is the mean of c_j(X; i) c_j(X; l). One compiled sweep over features sums these variances without enumerating S.
+is the mean of c_j(X; i) c_j(X; l), and likewise for every pair of terms. One compiled sweep over features for each pair
+of terms sums these variances without enumerating S.
 
 An effect is a linear functional of the Gaussian process whose mean is the model; its posterior sd gives the band.
 """
@@ -29,13 +31,11 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
 from salsa.data.training_range import encoded
-from salsa.explain.closed_forms import feature_means
 from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.row_shares import feature_shares, response, some_rows, term_shares
 from salsa.explain.subject import Rows, Subject, subject_of
 from salsa.explain.variances import Variances, effect_variances, rounding_variance, variance_of_set, variance_roots
 from salsa.fitted import fitted_of
-from salsa.kernels.symmetric import outside
 from salsa.uncertainty import Unavailable
 
 if TYPE_CHECKING:
@@ -185,7 +185,8 @@ class Anova:
             axes = tuple(self._axis(j, self.subject.codes(j, values)) for j, values in zip(S, points, strict=True))
         else:
             raise ValueError(f"points: one list of values is needed for each of the {len(S)} features")
-        values = self._on_grid(S, [axis.points for axis in axes])
+        with one_blas_thread():  # the last bits of BLAS depend on its number of threads
+            values = self.subject.on_grid(S, [axis.points for axis in axes], self._coef)
         cells = np.stack(np.meshgrid(*(axis.points for axis in axes), indexing="ij"), axis=-1).reshape(-1, len(S))
         sd = self._sd_at(S, cells).reshape(values.shape) if band else None
         return Effect(axes, values, sd, partial(self._share_of, S), self.subject.effect)
@@ -204,9 +205,10 @@ class Anova:
         Each row of the result sums to the prediction.
         """
         rows, anchors = encoded(self.model, X), self.subject.expansion.anchors
-        parts = np.empty((len(rows), self.order + 1))
+        parts = np.zeros((len(rows), self.order + 1))
         for block in row_blocks(len(rows), len(anchors) * (self.order + 1) * (self.order + 2) // 2):
-            parts[block] = self._orders_at(rows[block])
+            for kernel_term in self.subject.terms:
+                parts[block, : kernel_term.order + 1] += kernel_term.by_order(rows[block], self._coef)
         parts[:, 0] += self.subject.expansion.offset[self.output]
         return parts
 
@@ -249,21 +251,11 @@ class Anova:
         limit = None if levels is None else len(levels) if many else SURFACE_LEVELS
         return grid(self.subject.background[j], size, limit)
 
-    def _on_grid(self, S: list[int], points: list[Floats]) -> Floats:
-        """Return f_S (P_1, P_2, ...) at all combinations of the features' points."""
-        u = self._coef * self.subject.outside(S)
-        operands: list[Any] = []
-        for axis, (j, x) in enumerate(zip(S, points, strict=True)):
-            operands += [self.subject.centred(j, x), [axis, len(S)]]
-        with one_blas_thread():  # the last bits of BLAS depend on its number of threads
-            values: Floats = np.einsum(*operands, u, [len(S)], list(range(len(S))), optimize=True)
-        return values
-
     def _sd_at(self, S: list[int], rows: Floats) -> Floats:
         """Return the posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
         sd = np.empty(len(rows))
         for block, k in self._witnesses.kernel_parts(S, rows):
-            sd[block] = self.model.functional_sd(k, self._prior(S, rows[block]))[:, self.output]
+            sd[block] = self.model.functional_sd(k, self.subject.prior_variance(S, rows[block]))[:, self.output]
         return sd
 
     @cached_property
@@ -275,37 +267,6 @@ class Anova:
         if (points := uncertainty.points) is expansion.anchors:
             return self.subject
         return replace(self.subject, expansion=replace(expansion, anchors=points, coef=np.zeros((len(points), 0))))
-
-    def _prior(self, S: list[int], rows: Floats) -> Floats:
-        """Return the prior variance (m,) of f_S at rows (m, |S|): prod_S a_j (1 - 2 q_j(x) + q_j) r_S(q)."""
-        kernel, prior = self.subject.kernel, np.ones(len(rows))
-        for j, x in zip(S, rows.T, strict=True):
-            mean = feature_means(kernel, j, x, self.subject.background[j])
-            prior *= kernel.relevance[j] - 2.0 * mean + self._mean_twice[j]
-        return prior * outside(self._mean_twice, self.subject.weights, S)
-
-    @cached_property
-    def _mean_twice(self) -> Floats:
-        """a_j q_j (D,): the mean of a_j k_j(X, X') over two draws from the background."""
-        kernel, backgrounds = self.subject.kernel, enumerate(self.subject.background)
-        return np.array([feature_means(kernel, j, rug.points, rug) @ rug.weights for j, rug in backgrounds])
-
-    def _orders_at(self, rows: Floats) -> Floats:
-        """Return the sums of all effects of order 0..d (m, d+1), without the offset.
-
-        E_s[a] sums products of s centred factors c and a means q. Each feature turns E_s[a] into
-        E_s[a] + q E_s[a-1] + c E_{s-1}[a].
-        """
-        d, v = self.order, self.subject.weights
-        E = [np.zeros((d - s + 1, len(rows), len(self._coef))) for s in range(d + 1)]
-        E[0][0] = 1.0
-        for place, j in enumerate(self.subject.active):
-            q, c = self.subject.means[:, j], self.subject.centred(j, rows[:, j])
-            for s in range(min(place + 1, d), -1, -1):
-                E[s][1:] += q * E[s][:-1]
-                if s:
-                    E[s] += c * E[s - 1][:-1]
-        return np.stack([np.tensordot(v[s : d + 1], E[s], axes=1) @ self._coef for s in range(d + 1)], axis=1)
 
     @cached_property
     def _roots(self) -> dict[int, Floats]:

@@ -66,3 +66,17 @@ def covariances(products: Floats, means: Floats, coef: Floats, weights: Floats) 
     """
     D, r, c = products.shape
     return _core.covariances(products, means, coef, weights, thread_count(None, r, c, D * len(weights)))
+
+
+def cross_covariances(
+    products: Floats, x_means: Floats, z_means: Floats, coef: Floats, x_weights: Floats, z_weights: Floats
+) -> Floats:
+    """Return covariances (r, d-2 + D) of a kernel with r anchors and of another kernel with c anchors, d the smaller.
+
+    products (D, r, c), x_means (D, r) and z_means (D, c) are moments of the base kernels over a background, coef (c,)
+    the coefficients of the other kernel's anchors. x_weights (d+1, r) and z_weights (d+1, c) hold weights of the orders
+    for each anchor. The columns mean the same as in ``covariances``, summed over all c anchors.
+    """
+    D, r, c = products.shape
+    threads = thread_count(None, r, c, D * max(len(x_weights), len(z_weights)))
+    return _core.cross_covariances(products, x_means, z_means, coef, x_weights, z_weights, threads)

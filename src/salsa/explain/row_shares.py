@@ -18,6 +18,7 @@ import numpy as np
 from salsa._utils.arrays import Floats
 from salsa._utils.memory import row_blocks
 from salsa.explain.closed_forms import kernel_shapley
+from salsa.explain.kernel_term import KernelTerm
 from salsa.explain.subject import Rows, Subject
 from salsa.kernels.symmetric import each_outside
 
@@ -44,27 +45,38 @@ def response(subject: Subject, coef: Floats, rows: Rows, rounding: float) -> Flo
 
 def feature_shares(subject: Subject, coef: Floats, rows: Rows, g: Floats) -> Floats:
     """Return the share (D,) of every feature: each effect is split equally among its features."""
-    kernel, anchors, *_ = subject.expansion.parts
-    shares: Floats = g @ kernel_shapley(kernel, rows.X, anchors, coef[:, None], subject.means)[:, :, 0]
+    shares = np.zeros(len(subject.columns.names))
+    for term in subject.terms:
+        shares += g @ kernel_shapley(term.kernel, rows.X, term.anchors, coef[:, None], term.means)[:, :, 0]
     return shares
 
 
 def term_shares(subject: Subject, coef: Floats, rows: Rows, g: Floats) -> tuple[Floats, Floats]:
-    """Return the shares of all single features (D,) and of all pairs (D, D), symmetric with a zero diagonal.
-
-    share_jk = sum_i coef_i r_jk(i) sum_x g(x) c_j(x; i) c_k(x; i): for each anchor i one product of matrices gives all
-    pairs. Memory does not depend on the number of anchors.
-    """
-    D, active = len(subject.columns.names), subject.active
+    """Return the shares of all single features (D,) and of all pairs (D, D), symmetric with a zero diagonal."""
+    D = len(subject.columns.names)
     mains, pairs = np.zeros(D), np.zeros((D, D))
-    for block in row_blocks(len(coef) if active else 0, len(g) * len(active)):
-        c = np.stack([subject.centred(j, rows.X[:, j], block).T for j in active], axis=1)  # (anchors, A, n)
-        means, weights = subject.means[block, active].T, subject.weights[: len(active) + 1]
-        mains[active] += (each_outside(means, weights) * (c @ g).T) @ coef[block]
-        if subject.order > 1:
-            products = (c * g) @ c.transpose(0, 2, 1) * coef[block, None, None]
-            for place, j in enumerate(active):
-                others = [other for other in range(len(active)) if other != place]
-                both = each_outside(means[others], weights[1:])  # r_S for S = {j, k}
-                pairs[j, [active[k] for k in others]] += np.sum(both.T * products[:, place, others], axis=0)
+    for term in subject.terms:
+        mains[term.active] += (parts := _parts_of_shares(term, coef, rows, g))[0]
+        pairs[np.ix_(term.active, term.active)] += parts[1]
     return mains, (pairs + pairs.T) / 2  # (j, k) and (k, j) differ by rounding only
+
+
+def _parts_of_shares(term: KernelTerm, coef: Floats, rows: Rows, g: Floats) -> tuple[Floats, Floats]:
+    """Return the parts of a term of the kernel in the shares of its A features (A,) and of their pairs (A, A).
+
+    The part in share_jk is sum_i coef_i r_jk(i) sum_x g(x) c_j(x; i) c_k(x; i): for each anchor i one product of
+    matrices gives all pairs. Memory does not depend on the number of anchors.
+    """
+    active, A = term.active, len(term.active)
+    mains, pairs = np.zeros(A), np.zeros((A, A))
+    for block in row_blocks(len(coef) if A else 0, len(g) * A):
+        c = np.stack([term.centred(j, rows.X[:, j], block).T for j in active], axis=1)  # (anchors, A, n)
+        means = term.means[block, active].T
+        mains += (each_outside(means, term.weights) * (c @ g).T) @ coef[block]
+        if term.order > 1:
+            products = (c * g) @ c.transpose(0, 2, 1) * coef[block, None, None]
+            for j in range(A):
+                others = [k for k in range(A) if k != j]
+                both = each_outside(means[others], term.weights[1:])  # r_S for S = {j, k}
+                pairs[j, others] += np.sum(both.T * products[:, j, others], axis=0)
+    return mains, pairs

@@ -7,12 +7,14 @@ mean of k_j over the background. So with k_j(t) = q_j + t c_j
     phi_j(x) = integral over t in [0, 1] of  sum_i coef_i a_j c_j(x; i) d/d(a_j k_j) sum_m v_m e_m(a_1 k_1(t), ...)  dt
 
 is the integral of a polynomial of degree d - 1 in t, which ceil(d/2) Gauss-Legendre nodes integrate exactly. The
-adjoint of the recursion for e_m gives all features at once, in O(D d) per row, anchor and node (compiled).
+adjoint of the recursion for e_m gives all features at once, in O(D d) per row, anchor and node (compiled). Shapley
+values are linear in f: the values of a kernel of several terms add up over its terms.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +23,7 @@ import pandas as pd
 from salsa._utils.arrays import Floats
 from salsa.data.training_range import encoded
 from salsa.explain.closed_forms import kernel_shapley, unit_rule
+from salsa.explain.kernel_term import KernelTerm
 from salsa.explain.subject import Subject, subject_of
 from salsa.kernels.symmetric import each_outside
 
@@ -53,8 +56,9 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
     True
     """
     subject = subject_of(model, background, sample_weight)
-    rows, (kernel, anchors, coef, _) = encoded(model, X), subject.expansion.parts
-    return Shapley(subject, rows, kernel_shapley(kernel, rows, anchors, coef, subject.means))
+    rows, coef = encoded(model, X), subject.expansion.coef
+    values = [kernel_shapley(term.kernel, rows, term.anchors, coef, term.means) for term in subject.terms]
+    return Shapley(subject, rows, reduce(np.add, values))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -106,9 +110,9 @@ class Shapley:
         if row not in range(-n, n) or output not in range(q):
             raise ValueError(f"row={row!r}, output={output!r}: there are {n} rows and {q} outputs, numbered from 0")
         matrix = np.zeros((len(self.features), len(self.features)))
-        active = self.subject.active
-        if len(active) > 1:
-            matrix[np.ix_(active, active)] = self._pairs(row, output)
+        for term in self.subject.terms:
+            if term.order > 1:
+                matrix[np.ix_(term.active, term.active)] += self._pairs(term, row, output)
         matrix[np.diag_indices_from(matrix)] = self.all_values[row, :, output] - matrix.sum(axis=1)
         return pd.DataFrame(matrix, index=list(self.features), columns=list(self.features))
 
@@ -133,14 +137,14 @@ class Shapley:
 
         return WaterfallDisplay.from_shapley(self, row, output).plot(ax, most)
 
-    def _pairs(self, row: int, output: int) -> Floats:
-        """Return half of the Shapley interaction index of every pair of active features; the diagonal is zero.
+    def _pairs(self, term: KernelTerm, row: int, output: int) -> Floats:
+        """Return a term's part of half the Shapley interaction index of every pair of its features; zero diagonal.
 
         The index is the integral over t in [0, 1] of the second derivative by both features, of degree d - 2 in t.
         """
-        active, coef = self.subject.active, self.subject.expansion.coef[:, output]
-        b, weights = self.subject.means[:, active].T, self.subject.weights[: len(active) + 1]
-        c = np.stack([self.subject.centred(j, self.rows[[row], j])[0] for j in active])
+        active, coef = term.active, self.subject.expansion.coef[:, output]
+        b, weights = term.means[:, active].T, term.weights
+        c = np.stack([term.centred(j, self.rows[[row], j])[0] for j in active])
         pairs = np.zeros((len(active), len(active)))
         for t, weight in zip(*unit_rule(len(weights) - 3), strict=True):
             for j in range(len(active)):

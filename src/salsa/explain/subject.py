@@ -20,11 +20,11 @@ from salsa._utils.user_warning import TooFewRowsWarning
 from salsa.data.columns import Columns
 from salsa.data.training_range import encoded
 from salsa.expansion import KernelExpansion
-from salsa.explain.closed_forms import kernel_means
+from salsa.explain.kernel_term import KernelTerm
 from salsa.fitted import fitted_of
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution, marginal_of
-from salsa.kernels.symmetric import outside, symmetric_sum
+from salsa.kernels.sum import SumKernel
 from salsa.uncertainty.jackknife import ExactUncertainty
 
 MISSING = "missing"
@@ -64,59 +64,54 @@ class Subject:
         return "effect" if self.transform is None else f"effect on {self.target}"
 
     @property
-    def kernel(self) -> AdditiveKernel:
+    def kernel(self) -> AdditiveKernel | SumKernel:
         return self.expansion.kernel
 
     @cached_property
-    def weights(self) -> Floats:
-        """Weights v (d+1,) of the kernel sum_m v_m e_m."""
-        return self.kernel.order_weights * self.kernel.normaliser
-
-    @cached_property
-    def means(self) -> Floats:
-        """Means (r, D) of a_j k_j(X, anchor_i) over the background, the reference distribution, of feature j."""
-        return kernel_means(self.kernel, self.expansion.anchors, self.background)
+    def terms(self) -> tuple[KernelTerm, ...]:
+        """The terms of the kernel over the background."""
+        return tuple(KernelTerm(term, self.expansion.anchors, self.background) for term in self.kernel.terms)
 
     @cached_property
     def base_value(self) -> Floats:
         """Mean (q,) of f over the background."""
-        return self.expansion.offset + symmetric_sum(self.means.T, self.weights) @ self.expansion.coef
+        return self.expansion.offset + reduce(np.add, [term.mean for term in self.terms]) @ self.expansion.coef
 
     @cached_property
     def active(self) -> list[int]:
-        """Numbers of the features that the function uses: their relevance is not zero."""
-        return np.flatnonzero(self.kernel.relevance).tolist()
+        """Numbers of the features that the function uses: their relevance is not zero in one of the terms."""
+        return sorted({j for term in self.terms for j in term.active})
 
     @property
     def order(self) -> int:
         """Order of the largest interaction that the function can have."""
-        return min(self.kernel.order, len(self.active))
+        return max(term.order for term in self.terms)
 
-    def centred(self, j: int, points: Floats, some: slice = slice(None)) -> Floats:
-        """Return a_j c_j(x; i) (P, r): the centred base kernel of feature j between points (P,) and some anchors."""
-        anchors = self.expansion.anchors[some, [j]]
-        values: Floats = self.kernel.relevance[j] * self.kernel.of_feature(j)(points[:, None], anchors)
-        values -= self.means[some, j]
-        return values
-
-    def outside(self, S: Sequence[int]) -> Floats:
-        """Return r_S(i) (r,): the mean over the background of the factor by which the features outside S enter f_S."""
-        return outside(self.means.T, self.weights, S)
+    def terms_of(self, S: Sequence[int]) -> list[KernelTerm]:
+        """Return the terms that have a part in the effect of the features S."""
+        return [term for term in self.terms if term.has_effect(S)]
 
     def kernel_parts(self, S: Sequence[int], rows: Floats) -> Iterator[tuple[slice, Floats]]:
         """Yield, by blocks of rows (n, |S|), the part of the kernel with every anchor (m, r) that belongs to f_S."""
-        r_S = self.outside(S)
         with one_blas_thread():
-            for block in row_blocks(len(rows), len(r_S)):
-                centred = [self.centred(j, x) for j, x in zip(S, rows[block].T, strict=True)]
-                yield block, r_S * reduce(np.multiply, centred)
+            for block in row_blocks(len(rows), r := len(self.expansion.anchors)):
+                part = np.zeros((len(rows[block]), r))
+                for term in self.terms_of(S):
+                    part += term.part(S, rows[block])
+                yield block, part
 
     def main_effect(self, j: int, points: Floats, coef: Floats) -> Floats:
         """Return f_j (P,) of the function with these coefficients, without forming a block of the kernel."""
-        u, anchors = coef * self.outside([j]), self.expansion.anchors[:, [j]]
-        product = self.kernel.of_feature(j).product(points[:, None], anchors, u)
-        effect: Floats = self.kernel.relevance[j] * product - self.means[:, j] @ u
-        return effect
+        return sum((term.main_effect(j, points, coef) for term in self.terms_of([j])), np.zeros(len(points)))
+
+    def on_grid(self, S: Sequence[int], points: Sequence[Floats], coef: Floats) -> Floats:
+        """Return f_S (P_1, P_2, ...) of the function with these coefficients at all combinations of points."""
+        shape = [len(x) for x in points]
+        return sum((term.on_grid(S, points, coef) for term in self.terms_of(S)), np.zeros(shape))
+
+    def prior_variance(self, S: Sequence[int], rows: Floats) -> Floats:
+        """Return the prior variance (m,) of f_S at rows (m, |S|): the part of k that belongs to S in both arguments."""
+        return sum((term.prior_variance(S, rows) for term in self.terms_of(S)), np.zeros(len(rows)))
 
     def index(self, feature: Any) -> int:
         """Return the number of a column that is given by its name or number."""

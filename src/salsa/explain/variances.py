@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import reduce
+from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +14,8 @@ from scipy.linalg.blas import dgemm
 from salsa._utils.arrays import Floats
 from salsa._utils.memory import BLOCK_NUMBERS, row_blocks
 from salsa._utils.user_warning import warn_user
-from salsa.explain.closed_forms import covariances
+from salsa.explain.closed_forms import covariances, cross_covariances
+from salsa.explain.kernel_term import KernelTerm
 from salsa.explain.subject import Subject
 from salsa.kernels.bandwidths import observed_spread
 from salsa.kernels.marginals import Distribution
@@ -56,13 +59,13 @@ class Variances(NamedTuple):
 def effect_variances(subject: Subject, coef: Floats, offset: float, roots: dict[int, Floats]) -> Variances:
     """Return the variances of the effects of offset + sum_i coef_i k(x, anchor_i); rounding errors become zero."""
     D = len(subject.columns.names)
-    mains, pairs, higher = np.zeros(D), np.zeros((D, D)), np.zeros(D)
+    mains, pairs = np.zeros(D), np.zeros((D, D))
     for j in subject.active:
         points, weights = subject.background[j]
         mains[j] = weights @ subject.main_effect(j, points, coef) ** 2
     if subject.order > 1:
-        pairs[np.ix_(subject.active, subject.active)] = _pair_variances(subject, coef, list(roots.values()))
-    by_order, higher[subject.active] = _higher_variances(subject, coef, roots)
+        pairs = _pair_variances(subject, coef, roots)
+    by_order, higher = _higher_variances(subject, coef, roots)
     # summed over features an effect of order s counts s times: the gap of the two sums estimates the rounding error
     gap = abs(higher.sum() - np.arange(3, subject.order + 1) @ by_order) + np.maximum(-higher, 0.0).sum()
     rounding = rounding_variance(subject, coef, offset)
@@ -77,46 +80,72 @@ def rounding_variance(subject: Subject, coef: Floats, offset: float) -> float:
     return float(8 * _EPS * largest) ** 2
 
 
-def _pair_variances(subject: Subject, coef: Floats, roots: list[Floats]) -> Floats:
-    """Return the variances (A, A) of the effects of all pairs of the A active features; the diagonal is zero."""
-    means, weights = subject.means[:, subject.active].T, subject.weights[: len(roots) + 1]
-    pairs = np.zeros((len(roots), len(roots)))
-    for j, root in enumerate(roots):
-        others = each_outside(np.delete(means, j, axis=0), weights[1:])  # r_S for S = {j, k}
-        for k in range(j + 1, len(roots)):
-            surface = dgemm(1.0, root * (coef * others[k - 1]), roots[k], trans_b=1)
-            pairs[j, k] = pairs[k, j] = np.sum(surface**2)
+def _pair_variances(subject: Subject, coef: Floats, roots: dict[int, Floats]) -> Floats:
+    """Return the variances (D, D) of the effects of all pairs of features; the diagonal is zero."""
+    D = len(subject.columns.names)
+    pairs = np.zeros((D, D))
+    for j, root in roots.items():
+        u = _coefficients_beside(subject, coef, j)
+        for k in range(j + 1, D):
+            if k in roots:
+                surface = dgemm(1.0, root * u[k], roots[k], trans_b=1)
+                pairs[j, k] = pairs[k, j] = np.sum(surface**2)
     return pairs
+
+
+def _coefficients_beside(subject: Subject, coef: Floats, j: int) -> Floats:
+    """Return coef_i r_S(i) (D, T r) of S = {j, k} for every feature k, term by term; 0 where the term has no f_S."""
+    u = np.zeros((len(subject.columns.names), len(subject.terms), len(coef)))
+    for t, term in enumerate(subject.terms):
+        if j in term.active:
+            others = [k for k in term.active if k != j]
+            u[others, t] = coef * each_outside(term.means[:, others].T, term.weights[1:])
+    return u.reshape(len(u), -1)
 
 
 def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S: list[int]) -> float:
     """Return the variance of the effect of the features S; zero if the function has no such effect."""
-    if len(S) > subject.order or not set(S) <= set(subject.active):
+    terms = [t for t, term in enumerate(subject.terms) if term.has_effect(S)]
+    if not terms:
         return 0.0
-    u, variance = coef * subject.outside(S), 0.0
+    R = [np.hstack([_columns_of(roots[j], t, len(coef)) for t in terms]) for j in S]
+    u, variance = np.concatenate([coef * subject.terms[t].outside(S) for t in terms]), 0.0
     for rows in row_blocks(len(u), len(u)):
-        variance += float(u[rows] @ reduce(np.multiply, [roots[j][:, rows].T @ roots[j] for j in S]) @ u)
+        variance += float(u[rows] @ reduce(np.multiply, [root[:, rows].T @ root for root in R]) @ u)
     return max(variance, 0.0)
 
 
 def variance_roots(subject: Subject) -> dict[int, Floats]:
-    """Return R_j (rank, r) with R_j' R_j = a_j^2 M_j for every active feature j.
+    """Return R_j (rank, T r) for every active feature j, with r columns for each of the T terms.
 
-    R_j comes from a pivoted QR of the weighted c_j, which squares nothing. Rows of R_j below rounding are dropped.
+    R_j(t)' R_j(u) is a_j(t) a_j(u) times the mean over the background of c_j(X; i) of term t times c_j(X; l) of term u.
+    R_j comes from a pivoted QR of the weighted c_j of all terms, which squares nothing. Rows of R_j below rounding are
+    dropped.
     """
     return {j: _root(subject, j) for j in subject.active}
 
 
 def _root(subject: Subject, j: int) -> Floats:
+    users = [t for t, term in enumerate(subject.terms) if j in term.active]
+    kernels, r = [subject.terms[t].kernel for t in users], len(subject.expansion.anchors)
     points, weights = subject.background[j]
     if not subject.columns.categorical[j]:
-        points, weights = _merged(subject.background[j], float(subject.kernel.bandwidth[j]))
-    C = np.sqrt(weights)[:, None] * subject.centred(j, points)
+        points, weights = _merged(subject.background[j], min(float(kernel.bandwidth[j]) for kernel in kernels))
+    relevance = np.array([kernel.relevance[j] for kernel in kernels])
+    scale = relevance.max() / relevance  # rounding is relative to each term
+    centred = [factor * subject.terms[t].centred(j, points) for t, factor in zip(users, scale, strict=True)]
+    C = np.sqrt(weights)[:, None] * np.hstack(centred)
     R, order = qr(C, mode="r", pivoting=True, overwrite_a=True, check_finite=False)
-    rank = max(1, int(np.sum(np.abs(R.diagonal()) > 8 * _EPS * subject.kernel.relevance[j])))
-    root: Floats = np.empty((rank, R.shape[1]))
-    root[:, order] = R[:rank]
+    rank = max(1, int(np.sum(np.abs(R.diagonal()) > 8 * _EPS * relevance.max())))
+    root: Floats = np.zeros((rank, len(subject.terms) * r))
+    columns = np.concatenate([np.arange(t * r, (t + 1) * r) for t in users])
+    root[:, columns[order]] = R[:rank] / np.repeat(scale, r)[order]
     return root
+
+
+def _columns_of(root: Floats, t: int, r: int) -> Floats:
+    """Return the columns (rank, r) of term t."""
+    return root[:, t * r : (t + 1) * r]
 
 
 def _merged(marginal: Distribution, bandwidth: float) -> Distribution:
@@ -137,14 +166,50 @@ def _merged(marginal: Distribution, bandwidth: float) -> Distribution:
 
 
 def _higher_variances(subject: Subject, coef: Floats, roots: dict[int, Floats]) -> tuple[Floats, Floats]:
-    """Return the variances of the orders 3..d (d-2,), and per active feature (D,) of all such effects with it."""
-    d, D, n = subject.order, len(subject.active), len(coef)
-    if d < 3:
-        return np.zeros(0), np.zeros(D)
-    means, weights = np.ascontiguousarray(subject.means[:, subject.active].T), subject.weights[: D + 1]
-    total, step = np.zeros(d - 2 + D), max(64, BLOCK_NUMBERS // (D * n))
-    for first in range(0, n, step):
-        rows = slice(first, min(first + step, n))
-        products = np.stack([R[:, rows].T @ R[:, : rows.stop] for R in roots.values()])
-        total += coef[rows] @ covariances(products, means, coef, weights)
-    return total[: d - 2], total[d - 2 :]
+    """Return the variances of the orders 3..d (d-2,), and per feature (D,) of all such effects with it."""
+    by_order, by_feature = np.zeros(max(subject.order - 2, 0)), np.zeros(len(subject.columns.names))
+    for (t, x), (u, z) in combinations_with_replacement(enumerate(subject.terms), 2):
+        shared = [j for j in x.active if j in z.active]
+        if (d := min(x.order, z.order, len(shared))) < 3:
+            continue
+        x_roots, z_roots = ([_columns_of(roots[j], place, len(coef)) for j in shared] for place in (t, u))
+        if t == u:
+            total = _variances_of_term(x, coef, x_roots)
+        else:
+            total = 2.0 * _covariances_of_terms((x, z), shared, coef, x_roots, z_roots)
+        by_order[: d - 2] += total[: d - 2]
+        by_feature[shared] += total[d - 2 :]
+    return by_order, by_feature
+
+
+def _variances_of_term(term: KernelTerm, coef: Floats, roots: list[Floats]) -> Floats:
+    """Return the variances (d-2 + A) of the orders 3..d, then per feature, of one term of A features by itself."""
+    D, n = len(roots), len(coef)
+    means, total = np.ascontiguousarray(term.means[:, term.active].T), np.zeros(term.order - 2 + D)
+    for rows in _blocks_of_products(D, n):
+        products = np.stack([R[:, rows].T @ R[:, : rows.stop] for R in roots])
+        total += coef[rows] @ covariances(products, means, coef, term.weights)
+    return total
+
+
+def _covariances_of_terms(
+    terms: tuple[KernelTerm, KernelTerm], shared: list[int], coef: Floats, x_roots: list[Floats], z_roots: list[Floats]
+) -> Floats:
+    """Return the covariances (d-2 + A) of the orders 3..d, then per feature, of two terms that share A features.
+
+    An effect with another feature is not in both terms. Each term is averaged over its other features first.
+    """
+    x_means, z_means = (np.ascontiguousarray(term.means[:, shared].T) for term in terms)
+    x_weights, z_weights = (term.weights_within(shared) for term in terms)
+    total = np.zeros(min(len(x_weights), len(z_weights)) - 3 + len(shared))
+    for rows in _blocks_of_products(len(shared), len(coef)):
+        products = np.stack([X[:, rows].T @ Z for X, Z in zip(x_roots, z_roots, strict=True)])
+        means, weights = np.ascontiguousarray(x_means[:, rows]), np.ascontiguousarray(x_weights[:, rows])
+        total += coef[rows] @ cross_covariances(products, means, z_means, coef, weights, z_weights)
+    return total
+
+
+def _blocks_of_products(D: int, n: int) -> Iterator[slice]:
+    """Return slices of n anchors, whose products of D features with n anchors take about BLOCK_NUMBERS numbers."""
+    step = max(64, BLOCK_NUMBERS // (D * n))
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))

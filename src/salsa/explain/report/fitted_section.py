@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from salsa.explain.anova import Anova
 from salsa.explain.report.phrases import count, percent
 from salsa.explain.report.quality_section import Evidence, Given, Scores
@@ -49,12 +51,20 @@ def _features_words(subject: Subject, used: list[int]) -> str:
 
 
 def _kernel_words(subject: Subject, used: list[int]) -> str:
-    names = dict.fromkeys(subject.kernel.bases[j] for j in used or range(subject.kernel.n_features))
+    """Describe the kernel, term by term: base kernels, numbers first, and order."""
+    return " + ".join(_term_words(kernel, used) for kernel in subject.kernel.terms)
+
+
+def _term_words(kernel: AdditiveKernel, used: list[int]) -> str:
+    own = [j for j in used if kernel.relevance[j] > 0]
+    names = dict.fromkeys(kernel.bases[j] for j in own or range(kernel.n_features))
     bases = sorted((BASE_KERNELS[name] for name in names), key=lambda base: base.for_categories)
-    return ", ".join([*(base.title for base in bases), _order_words(subject.kernel)])
+    return ", ".join([*(base.title for base in bases), _order_words(kernel)])
 
 
 def _order_words(kernel: AdditiveKernel) -> str:
     """Describe the order of the kernel, an upper bound of the order of the function; a product has all orders."""
-    is_product = kernel.order == kernel.n_features > 1 and not kernel.order_weights[1:-1].any()
-    return "product of all features" if is_product else f"order {kernel.order}"
+    features = np.count_nonzero(kernel.relevance)
+    if kernel.order != features or features == 1 or kernel.order_weights[1:-1].any():
+        return f"order {kernel.order}"
+    return f"product of {'all' if features == kernel.n_features else features} features"

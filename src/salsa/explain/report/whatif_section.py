@@ -10,12 +10,14 @@ import numpy as np
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Level
 from salsa.explain.closed_forms import unit_rule
+from salsa.explain.kernel_term import KernelTerm
 from salsa.explain.report.phrases import base64
 from salsa.explain.report.quality_section import Given
 from salsa.explain.subject import Subject
+from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 
-MODEL_NUMBERS = 60_000  # the page predicts if anchors times used features are at most this many
+MODEL_NUMBERS = 60_000  # the page predicts if anchors times used features, added up over terms, are at most this many
 EXAMPLES = 5
 SENTENCE = (
     "Change a value: the prediction and the contribution of each feature (Shapley values) are updated at once."
@@ -25,10 +27,12 @@ SENTENCE = (
 
 def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
     n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
+    stored = sum(len(term.active) for term in subject.terms)
     if not used:
         return {"sentence": "The model uses no feature: no value changes the prediction.", "model": None}
-    if n * len(active) > MODEL_NUMBERS:
-        size = f"{n:,} rows times {len(active)} features exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
+    if n * stored > MODEL_NUMBERS:
+        of_terms = "" if len(subject.terms) == 1 else f" of {len(subject.terms)} kernels"
+        size = f"{n:,} rows times {stored} features{of_terms} exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
         return {"sentence": f"This panel is left out: {size}.", "model": None}
     scale = "" if subject.transform is None else f" Numbers are on the scale of the model: {subject.target}."
     return {"sentence": SENTENCE + scale, "model": _stored_model(subject, active, given, output)}
@@ -37,33 +41,46 @@ def what_if_section(subject: Subject, used: list[int], given: Given, output: int
 def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:
     """Return the function in the form in which the page predicts; `active` lists its features, strongest first."""
     _, anchors, coef, offset = subject.expansion.parts
-    weights = subject.weights[: len(active) + 1]
     return {
         "rows": len(anchors),
         "offset": float(offset[output]),
         "coef": base64(coef[:, output]),
-        "weights": weights.tolist(),
-        "nodes": np.stack(unit_rule(len(weights) - 2), axis=1),
         "anchors": base64(anchors[:, active].T),
-        "background": base64(subject.means[:, active].T),
         "features": [_control(subject, j) for j in active],
+        "terms": [_stored_term(term, active) for term in subject.terms],
         "examples": _examples(subject, active, given, output),
     }
 
 
-def _control(subject: Subject, j: int) -> dict[str, Any]:
-    kernel, levels = subject.kernel, subject.columns.levels[j]
-    points = subject.background[j].points
-    observed = points[~np.isnan(points)]
-    low, high = (float(observed[0]), float(observed[-1])) if len(observed) else (0.0, 0.0)
+def _stored_term(term: KernelTerm, active: list[int]) -> dict[str, Any]:
+    """Return one term of the kernel; `place` is the place of a feature among the active features of the function."""
+    features = [(place, j) for place, j in enumerate(active) if j in term.active]
+    return {
+        "weights": term.weights.tolist(),
+        "nodes": np.stack(unit_rule(len(term.weights) - 2), axis=1),
+        "background": base64(term.means[:, [j for _, j in features]].T),
+        "features": [{"place": place, **_stored_base(term.kernel, j)} for place, j in features],
+    }
+
+
+def _stored_base(kernel: AdditiveKernel, j: int) -> dict[str, Any]:
+    """Return a_j k_j: its parameters, and the distribution that stands for a missing value."""
     missing = kernel.distributions[j] if kernel.distributions is not None else Distribution(np.empty(0), np.empty(0))
     return {
-        "name": subject.columns.names[j],
         "base": kernel.bases[j],
         "bandwidth": float(kernel.bandwidth[j]) if np.isfinite(kernel.bandwidth[j]) else None,
         "relevance": float(kernel.relevance[j]),
         "points": base64(missing.points),
         "masses": base64(missing.weights),
+    }
+
+
+def _control(subject: Subject, j: int) -> dict[str, Any]:
+    levels, points = subject.columns.levels[j], subject.background[j].points
+    observed = points[~np.isnan(points)]
+    low, high = (float(observed[0]), float(observed[-1])) if len(observed) else (0.0, 0.0)
+    return {
+        "name": subject.columns.names[j],
         "low": low,
         "high": high,
         "whole": bool((observed % 1 == 0).all()),

@@ -3,6 +3,7 @@
 //   f(x) = offset + sum_i coef_i sum_m v_m e_m(s_1(i), ..., s_U(i)),   s_j(i) = a_j k_j(x_j, anchor_i)
 //   phi_j = sum_i coef_i  integral over t in [0, 1] of (s_j - b_j) d/ds_j [sum_m v_m e_m]  at  s(t) = (1 - t) b + t s
 //
+// A kernel of several terms has one such sum per term, with v, a_j and k_j of its own: predictions and values add up.
 // b_j(i) is the mean of s_j(i) over the background. The integrand is a polynomial: Gauss-Legendre is exact.
 
 // BASES, the base kernels by name, is written by page.py from the table in kernels/base.py, which uses `decayed`.
@@ -12,24 +13,33 @@ function decayed(r, polynomial) {
 }
 
 function decodeModel(stored) {
-  const n = stored.rows;
+  const { rows, offset } = stored;
   const anchors = floats(stored.anchors);
-  const background = floats(stored.background);
+  const terms = stored.terms.map((term) => decodeTerm(term, rows, anchors));
+  return { n: rows, offset, coef: floats(stored.coef), width: stored.features.length, terms };
+}
+
+// Returns one term of the kernel; `place` is the place of its feature among all features of the function.
+function decodeTerm({ weights, nodes, background, features }, n, anchors) {
   const column = (values, j) => values.subarray(j * n, (j + 1) * n);
-  const features = stored.features.map((feature, j) => ({
+  const means = floats(background);
+  const lowest = weights.findIndex((v) => v > 0);
+  return { weights, nodes, lowest: lowest < 0 ? 0 : lowest, features: features.map((feature, k) => ({
+    place: feature.place,
     base: BASES[feature.base],
     h: feature.bandwidth ?? Infinity,
     a: feature.relevance,
     points: floats(feature.points),
     masses: floats(feature.masses),
-    anchors: column(anchors, j),
-    background: column(background, j),
-  }));
-  const { weights, nodes, offset } = stored;
-  const lowest = weights.findIndex((v) => v > 0);
-  return { n, features, weights, nodes, offset, lowest: lowest < 0 ? 0 : lowest, coef: floats(stored.coef) };
+    anchors: column(anchors, feature.place),
+    background: column(means, k),
+  })) };
 }
 
+// Returns, for each term, one column per feature: what `column` makes of the feature.
+function columnsOf({ terms }, column) {
+  return terms.map(({ features }) => features.map(column));
+}
 
 function meanSimilarity({ base, h, points, masses }, x) {
   let mean = 0;
@@ -51,9 +61,9 @@ function ordersAfter({ features, weights, lowest }, seen) {
 }
 
 // Returns the workspace for one anchor: e (U+1, d+1) before each feature, u (d+2), and the ranges of orders.
-function workspace(model) {
-  const [U, d] = [model.features.length, model.weights.length - 1];
-  const ranges = Array.from({ length: U + 1 }, (_, seen) => ordersAfter(model, seen));
+function workspace(term) {
+  const [U, d] = [term.features.length, term.weights.length - 1];
+  const ranges = Array.from({ length: U + 1 }, (_, seen) => ordersAfter(term, seen));
   return { U, d, ranges, e: new Float64Array((U + 1) * (d + 1)), u: new Float64Array(d + 2), s: new Float64Array(U) };
 }
 
@@ -86,27 +96,40 @@ function backward({ weights }, { U, d, ranges, e, u, s }, rate, step, total) {
   }
 }
 
-// Returns the prediction for columns s[j] (n,) of factors; columns of means give the mean prediction.
-function predicted(model, columns) {
-  const work = workspace(model);
-  let sum = 0;
-  for (let i = 0; i < model.n; i += 1) {
-    for (let j = 0; j < work.U; j += 1) work.s[j] = columns[j][i];
-    sum += model.coef[i] * forward(model, work);
-  }
-  return model.offset + sum;
+// Returns the prediction for columns[term][feature] (n,) of factors; columns of means give the mean prediction.
+function predicted({ n, coef, offset, terms }, columns) {
+  return offset + terms.reduce((sum, term, t) => sum + termSum(term, columns[t], n, coef), 0);
 }
 
-function contributions(model, columns) {
-  const work = workspace(model);
+function termSum(term, columns, n, coef) {
+  const work = workspace(term);
+  let sum = 0;
+  for (let i = 0; i < n; i += 1) {
+    for (let j = 0; j < work.U; j += 1) work.s[j] = columns[j][i];
+    sum += coef[i] * forward(term, work);
+  }
+  return sum;
+}
+
+function contributions({ n, coef, width, terms }, columns) {
+  const total = new Float64Array(width);
+  terms.forEach((term, t) => {
+    const parts = termContributions(term, columns[t], n, coef);
+    term.features.forEach(({ place }, j) => { total[place] += parts[j]; });
+  });
+  return total;
+}
+
+function termContributions(term, columns, n, coef) {
+  const work = workspace(term);
   const total = new Float64Array(work.U);
   const step = new Float64Array(work.U);
-  for (let i = 0; i < model.n; i += 1) {
-    for (let j = 0; j < work.U; j += 1) step[j] = columns[j][i] - model.features[j].background[i];
-    for (const [t, share] of model.nodes) {
-      for (let j = 0; j < work.U; j += 1) work.s[j] = model.features[j].background[i] + t * step[j];
-      forward(model, work);
-      backward(model, work, share * model.coef[i], step, total);
+  for (let i = 0; i < n; i += 1) {
+    for (let j = 0; j < work.U; j += 1) step[j] = columns[j][i] - term.features[j].background[i];
+    for (const [t, share] of term.nodes) {
+      for (let j = 0; j < work.U; j += 1) work.s[j] = term.features[j].background[i] + t * step[j];
+      forward(term, work);
+      backward(term, work, share * coef[i], step, total);
     }
   }
   return total;

@@ -5,9 +5,9 @@ const MOST_STEPS = 200;
 
 function whatIf(stored) {
   const model = decodeModel(stored);
-  const columns = model.features.map(() => null);
-  const row = new Float64Array(model.features.length);
-  const mean = predicted(model, model.features.map(({ background }) => background));
+  const columns = columnsOf(model, () => null);
+  const row = new Float64Array(model.width);
+  const mean = predicted(model, columnsOf(model, ({ background }) => background));
   const output = el("output", { class: "prediction", "aria-live": "polite" });
   const warning = paragraph("", { class: "note", hidden: true });
   const holder = el("div", { class: "chart waterfall" });
@@ -15,7 +15,9 @@ function whatIf(stored) {
 
   function set(j, value) {
     row[j] = value;
-    columns[j] = factors(model.features[j], value);
+    model.terms.forEach(({ features }, t) => features.forEach((feature, k) => {
+      if (feature.place === j) columns[t][k] = factors(feature, value);
+    }));
   }
 
   function refresh() {
@@ -61,7 +63,7 @@ function whatIf(stored) {
 
 // Returns prediction and contributions of a row of used features, null where missing; for the console and tests.
 function explainRow(model, values) {
-  const columns = model.features.map((feature, j) => factors(feature, values[j] ?? NaN));
+  const columns = columnsOf(model, (feature) => factors(feature, values[feature.place] ?? NaN));
   return { prediction: predicted(model, columns), contributions: [...contributions(model, columns)] };
 }
 
