@@ -22,9 +22,8 @@ from salsa.data.training_range import encoded
 from salsa.expansion import KernelExpansion
 from salsa.explain.kernel_term import KernelTerm
 from salsa.fitted import fitted_of
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
-from salsa.kernels.sum import SumKernel
 from salsa.uncertainty.jackknife import ExactUncertainty
 
 MISSING = "missing"
@@ -64,7 +63,7 @@ class Subject:
         return "effect" if self.transform is None else f"effect on {self.target}"
 
     @property
-    def kernel(self) -> AdditiveKernel | SumKernel:
+    def kernel(self) -> Kernel:
         return self.expansion.kernel
 
     @cached_property

@@ -33,7 +33,7 @@ class CoreCall(NamedTuple):
     Z: Floats | None
     arguments: tuple[NDArray[np.int8], Floats, Floats, Floats]  # bases, bandwidths, relevances, weights of all terms
     layout: dict[str, Any]  # which features have missing values, where the columns of features stand, sizes of terms
-    features: tuple[Places, ...]  # of every term that depends on a feature
+    features: tuple[Places, ...]  # features of every term that depends on one
     constant: float = 0.0  # the sum of the terms that depend on no feature
 
 
