@@ -48,8 +48,8 @@ class KernelExpansion:
 
     @cached_property
     def span(self) -> Floats:
-        """The difference (q,) between the largest and the least prediction at the anchors."""
-        span: Floats = np.ptp(self.predict(self.anchors), axis=0)
+        """The difference (q,) between the largest and the least prediction at the anchors, computed by one thread."""
+        span: Floats = np.ptp(self.predict(self.anchors, n_threads=1), axis=0)
         return span
 
     def __getstate__(self) -> dict[str, Any]:
