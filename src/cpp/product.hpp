@@ -21,7 +21,7 @@ constexpr bool is_exponential(long) { return false; }
 
 // e^-r times the polynomials, 0 beyond the floor
 inline Pack decayed(Pack polynomials, Pack r) {
-    return where_above(r, Pack(nats_floor), Pack(0.0), polynomials * exp2_neg(r, Pack(log2e)));
+    return where_above(r, Pack(nats_floor), Pack(0.0), polynomials * exp2_neg(min_abs(r, Pack(nats_floor)), Pack(log2e)));
 }
 
 inline double product_of_relevances(const Kernel& kernel) {
