@@ -90,6 +90,7 @@ class TestRegressor:
         assert "fewer than 80 rows" in model.search_.notes[-1]
         np.testing.assert_array_equal(model.relevance_, 1.0)
 
+    @pytest.mark.slow
     def test_more_than_1029_features_are_learned_without_their_product(self):
         """The numbers of terms C(D, d) exceed float64 from D = 1030 on."""
         X = np.random.default_rng(0).normal(size=(80, 1100))

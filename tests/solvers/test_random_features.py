@@ -91,7 +91,7 @@ class TestUnbiased:
         X, distributions = table(MIXED, holes)
         kernel = sum_of(distributions)
         assert np.abs(standardised_errors(kernel, kernel, X)).max() < 5
-        for missing_term in range(3):
+        for missing_term in range(3 if holes else 0):
             others = SumKernel(term for place, term in enumerate(kernel.terms) if place != missing_term)
             assert np.abs(standardised_errors(others, kernel, X)).max() > 8
 
