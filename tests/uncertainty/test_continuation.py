@@ -79,3 +79,10 @@ def test_an_interval_far_outside_is_no_wider_than_the_function_allows(settings):
     span = model.expansion_.span[0]
     assert span == pytest.approx(2.0, abs=0.2)
     assert near + span < far < near + 2.5 * span
+
+
+def test_the_span_of_very_many_anchors_is_that_of_some(monkeypatch):
+    expansion = fitted(np.sin, relevance="equal", order=1).expansion_
+    expected = np.ptp(expansion.predict(expansion.anchors[::7]), axis=0)
+    monkeypatch.setattr("salsa.expansion.SPAN_ROWS", 30)  # of 200
+    np.testing.assert_allclose(expansion.span, expected)
