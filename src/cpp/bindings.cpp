@@ -152,8 +152,8 @@ class Call {
         for (size_t j = 0; j < D; ++j) {
             const bool has_missing = layout.missing && layout.missing->data()[j];
             const int column = layout.columns ? layout.columns->data()[j] : next, width = has_missing ? 3 : 1;
-            next = column + width;
             require(column >= 0 && size_t(column) + width <= X.shape(1), "base, bandwidth, relevance: one value per feature of X is needed");
+            next = column + width;
             features_.push_back(make_feature(base.data()[j], relevance.data()[j], bandwidth.data()[j], column, has_missing));
         }
         require(layout.columns || X.shape(1) == size_t(next), "base, bandwidth, relevance: one value per feature of X is needed");

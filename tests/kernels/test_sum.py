@@ -167,6 +167,7 @@ class TestBadInput:
             ("terms", [[2, 4], [0, 0]], "orders 0..d"),
             ("columns", [0, 2], "one value per feature"),
             ("columns", [0, -1], "one value per feature"),
+            ("columns", [0, 2**31 - 1], "one value per feature"),
             ("columns", [0], "one value per feature"),
         ],
     )

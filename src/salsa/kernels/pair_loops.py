@@ -54,14 +54,12 @@ def core_call(terms: Terms, X: Floats, Z: Floats | None, *, of_zeros: bool = Fal
     shared = shared[~has_missing[shared]]
     place = np.zeros(len(has_missing), dtype=np.int32)
     place[shared] = np.arange(len(shared))
-    parts, columns, width = [_taken(table, shared) for table in tables], [], len(shared)
+    parts, columns, width = [[_taken(table, shared)] for table in tables], [], len(shared)
     for term, keep in live:
         where = place[keep]
         for k in np.flatnonzero(has_missing[keep]):
-            parts = [
-                np.column_stack([part, term.with_means(int(keep[k]), T[:, keep[k]])])
-                for part, T in zip(parts, tables, strict=True)
-            ]
+            for part, table in zip(parts, tables, strict=True):
+                part.append(term.with_means(int(keep[k]), table[:, keep[k]]))
             where[k], width = width, width + 3
         columns.append(where)
     weights = [(term.order_weights * term.normaliser)[: len(keep) + 1] for term, keep in live]
@@ -76,9 +74,9 @@ def core_call(terms: Terms, X: Floats, Z: Floats | None, *, of_zeros: bool = Fal
         "columns": np.concatenate(columns).astype(np.int32),
         "terms": np.array([(len(keep), len(w)) for (_, keep), w in zip(live, weights, strict=True)], dtype=np.int32),
     }
-    return CoreCall(
-        parts[0], None if Z is None else parts[1], arguments, layout, tuple(keep for _, keep in live), constant
-    )
+    X, *others = (part[0] if len(part) == 1 else np.hstack(part) for part in parts)
+    features = tuple(keep for _, keep in live)
+    return CoreCall(X, others[0] if others else None, arguments, layout, features, constant)
 
 
 def block(terms: Terms, X: Floats, Z: Floats | None, n_threads: int | None) -> Floats:
