@@ -208,7 +208,7 @@ def _fitted(
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
     search = replace(search, terms=components_of(solution.expansion.kernel))
     if options.transform is None and (skewed := skewed_outputs(problem.Y)):
-        notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), plan.kernel_of(search.order), skewed)]
+        notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), solution.expansion.kernel, skewed)]
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)
     parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)

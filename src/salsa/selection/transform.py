@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from salsa._utils.arrays import Floats
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.learning import Problem
 from salsa.solvers.alpha import LOG10_GRID, mean_diagonal
 from salsa.solvers.factor import exact_factor
@@ -16,7 +16,7 @@ from salsa.solvers.ridge import held_out
 ROWS = 400  # the comparison takes at most so many rows
 
 
-def suggest_logarithm(problem: Problem, kernel: AdditiveKernel, skewed: Mapping[int, float]) -> list[str]:
+def suggest_logarithm(problem: Problem, kernel: Kernel, skewed: Mapping[int, float]) -> list[str]:
     """Return a note for every output whose logarithm has the higher density on held-out rows, of those in `skewed`."""
     if not problem.splits.folds:
         return []
@@ -30,7 +30,7 @@ def suggest_logarithm(problem: Problem, kernel: AdditiveKernel, skewed: Mapping[
     ]
 
 
-def log_density_gain(problem: Problem, kernel: AdditiveKernel) -> Floats:
+def log_density_gain(problem: Problem, kernel: Kernel) -> Floats:
     """Return for every output (q,) how much higher the log density of a held-out y is if log y is fitted, on average.
 
     Both fits use this kernel and the alpha that is best for them. With a held-out standard deviation s, log p(y) is
