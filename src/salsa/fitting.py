@@ -205,12 +205,13 @@ def _fitted(
     solution: Solution,
     notes: list[str],
 ) -> Fitted:
+    expansion = solution.expansion
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
-    search = replace(search, terms=components_of(solution.expansion.kernel))
+    search = replace(search, terms=components_of(expansion.kernel, expansion.shares_of_terms()))
     if options.transform is None and (skewed := skewed_outputs(problem.Y)):
-        notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), solution.expansion.kernel, skewed)]
+        notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), expansion.kernel, skewed)]
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)
-    parts = solution.expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
+    parts = expansion, search, solution.uncertainty, smearing(options.transform, solution.residual)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
 

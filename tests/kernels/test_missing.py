@@ -14,7 +14,7 @@ from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import distribution_of
 from salsa.kernels.pair_loops import core_call
-from salsa.learning import Problem, Structure
+from salsa.learning import Form, Problem
 from salsa.learning.learn import Posterior
 
 
@@ -132,8 +132,8 @@ class TestLearning:
         Y = np.random.default_rng(0).normal(size=(25, 1))
         splits = Splits(25, (), np.random.RandomState(0))
         problem = Problem(X, Y, Noise(np.ones(25)), splits, (base,) * 4, kernel.distributions)
-        posterior = Posterior(problem, Structure(1, 3))
-        theta = posterior.parameters.start() + 0.1
+        posterior = Posterior(problem, (Form(base, 1, 3), Form("laplace")))
+        theta = posterior.parameters.start(0.1, 1.0) + 0.1
         numeric = naive.finite_difference(lambda t: posterior(t)[0], theta, 1e-3)
         gradient = posterior(theta)[1]
         np.testing.assert_allclose(gradient, numeric, rtol=1e-6, atol=1e-6 * np.abs(gradient).max())

@@ -10,6 +10,7 @@ from hypothesis import given as draw
 from hypothesis import strategies as st
 
 from salsa.data.splits import Fold
+from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.sum import SumKernel
@@ -239,21 +240,35 @@ class TestComponents:
         ],
     )
     def test_orders_are_said_in_words(self, relevance, weights, words):
-        (found,) = components_of(AdditiveKernel(np.ones(4), relevance, weights))
+        kernel = AdditiveKernel(np.ones(4), relevance, weights)
+        expansion = KernelExpansion(kernel, np.zeros((2, 4)), np.ones((2, 1)), np.zeros(1))
+        (found,) = components_of(kernel, expansion.shares_of_terms())
         assert (found.kernel, found.orders, found.features) == ("gaussian", words, sum(relevance))
-        assert found.prior_variance == (0.0 if words == "none" else 1.0)
+        assert found.share == (0.0 if words == "none" else 1.0)
 
-    def test_prior_variances_are_shares_of_the_diagonal(self):
+    def test_shares_are_covariances_with_the_function(self):
         terms = [AdditiveKernel(np.ones(2), np.ones(2), [0, w], base) for w, base in ((3, "laplace"), (1, "matern32"))]
-        search = OrderSearch((), 1, 1.0, terms=components_of(SumKernel(terms)))
+        rng = np.random.default_rng(0)
+        X, coef = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
+        shares = KernelExpansion(SumKernel(terms), X, coef, np.zeros(2)).shares_of_terms()
+        parts = np.array([term(X) @ coef for term in terms])
+        parts -= parts.mean(axis=1, keepdims=True)
+        f = parts.sum(axis=0)
+        np.testing.assert_allclose(shares, [np.sum(part * f) / np.sum(f**2) for part in parts])
+        search = OrderSearch((), 1, 1.0, terms=components_of(SumKernel(terms), shares))
         assert search.components.to_dict("list") == {
             "kernel": ["laplace", "matern32"],
             "orders": ["1", "1"],
             "features": [2, 2],
-            "prior_variance": [0.75, 0.25],
+            "share": list(shares),
         }
+
+    def test_a_constant_function_has_no_shares(self):
+        terms = [AdditiveKernel(np.ones(2), np.ones(2), [0, 1], base) for base in ("laplace", "gaussian")]
+        constant = KernelExpansion(SumKernel(terms), np.ones((3, 2)), np.zeros((3, 1)), np.ones(1))
+        assert constant.shares_of_terms() == (0, 0)
 
     def test_a_search_without_a_fit_has_no_components(self):
         components = OrderSearch((), 1, 1.0).components
         assert components.empty
-        assert list(components) == ["kernel", "orders", "features", "prior_variance"]
+        assert list(components) == ["kernel", "orders", "features", "share"]

@@ -7,8 +7,9 @@ from conftest import additive_truth, needs_data
 from salsa import SalsaRegressor
 from salsa.data.noise import Noise
 from salsa.data.splits import drawn_splits
-from salsa.learning import Problem, Structure
-from salsa.selection.race import race_structures
+from salsa.learning import Form, Problem
+from salsa.selection import race
+from salsa.selection.race import sum_forms
 
 
 def problem_of(n, seed=0):
@@ -50,13 +51,42 @@ class TestSampling:
         problem = problem_of(20)
         np.testing.assert_array_equal(splits_of(problem).sample(problem.Y, 100), np.arange(20))
 
-    def test_structures_fit_the_number_of_features(self):
-        assert race_structures(20, True) == [(1, 2), (1, 1), (1, 3), (1, 12), (20, 20)]
-        assert race_structures(2, True) == [(1, 2), (1, 1), (2, 2)]
-        assert race_structures(1, True) == [(1, 1)]
-        assert race_structures(1100, True) == [(1, 2), (1, 1), (1, 3), (1, 12)]
-        assert race_structures(9, False) == [(2, 2), (1, 1), (3, 3), (4, 4), (9, 9)]
-        assert all(isinstance(structure, Structure) for structure in race_structures(5, False))
+    def test_terms_fit_the_number_of_features(self):
+        smooth, rough = Form("matern52"), Form("laplace")
+        assert sum_forms(20, 20, None) == (Form("matern52", 1, 3), smooth, rough)
+        assert sum_forms(2, 5, None) == (Form("matern52", 1, 2), smooth, rough)
+        assert sum_forms(1, 5, None) == (Form("matern52", 1, 1), Form("laplace", 1, 1))
+        assert sum_forms(9, 9, "gaussian") == (Form("gaussian", 1, 3), Form("gaussian"))
+        assert sum_forms(1100, 1100, None) == (Form("matern52", 1, 3),)  # C(D, p) may exceed float64
+
+
+class TestRule:
+    """Equal relevances win only if they are better by a standard error."""
+
+    @pytest.mark.parametrize(("doubt", "winner"), [(-np.inf, "equal"), (np.inf, "learned")])
+    def test_the_number_of_standard_errors_decides(self, doubt, winner, monkeypatch):
+        monkeypatch.setattr(race, "DOUBT", doubt)
+        monkeypatch.setattr(race, "MATERIAL", -np.inf)
+        monkeypatch.setattr(race, "ALLOWANCES", ())
+        model = SalsaRegressor(random_state=0).fit(*additive_truth(n=100))
+        assert model.search_.winner.origin == winner
+        assert (len(set(model.relevance_)) == 1) == (winner == "equal")
+
+    def test_equal_relevances_that_are_hardly_better_do_not_win(self):
+        """In held-out error they are better by 3 %, or a thousandth of the variance: that is not worth a choice."""
+        rng = np.random.default_rng(0)
+        x = rng.uniform(size=(200, 1))
+        search = SalsaRegressor(random_state=0).fit(x, np.sin(6 * x[:, 0]) + 0.1 * rng.normal(size=200)).search_
+        assert search.winner.origin != "equal"
+        equal, learned = search.race["error"][:2]
+        assert learned < 1.05 * equal
+
+    def test_a_winner_learned_with_fewer_features_keeps_no_others(self):
+        X, y = additive_truth(n=200, D=20)
+        model = SalsaRegressor(random_state=0).fit(X, y)
+        assert model.search_.winner.origin == "pruned"
+        for term in model.expansion_.kernel.terms:
+            assert set(np.flatnonzero(term.relevance)) == {0, 1, 2}
 
 
 class TestRegressor:
@@ -71,10 +101,8 @@ class TestRegressor:
     def test_the_race_is_on_record(self, data):
         model = SalsaRegressor(random_state=0).fit(*data)
         race = model.search_.race
-        matern = "learned matern52"
-        assert list(race["kernel"])[:6] == ["equal gaussian", *[matern] * 4, f"{matern} product"]
-        assert [name.split()[1] for name in race["kernel"][6:8]] == ["gaussian", "matern32"]
-        assert 1 <= sum(race["kernel"].str.startswith("pruned")) <= 3
+        assert list(race["kernel"])[:2] == ["equal gaussian", "learned matern52+laplace"]
+        assert 1 <= sum(race["kernel"] == "pruned matern52+laplace") <= 2
         assert list(race["won"]).count(True) == 1
         assert race.loc[race["won"], "error"].item() < race["error"][0]
         assert (race["standard_error"] > 0).all()
@@ -96,7 +124,7 @@ class TestRegressor:
         X = np.random.default_rng(0).normal(size=(80, 1100))
         model = SalsaRegressor(random_state=0).fit(X, X[:, 0] + X[:, 1])
         assert np.isfinite(model.predict(X)).all()
-        assert set(model.search_.race["order"]) == {1, 2, 3, 12}  # no product of a thousand
+        assert set(model.search_.race["order"]) <= {1, 2, 3}  # no product of a thousand
 
     def test_constant_columns_keep_equal_relevances_with_a_note(self):
         model = SalsaRegressor(random_state=0).fit(np.ones((100, 3)), np.arange(100.0))
@@ -118,7 +146,7 @@ class TestRegressor:
         y = np.prod(1.2 + np.sin(2 * X), axis=1)
         model = SalsaRegressor(random_state=0).fit(X[:300], y[:300])
         assert model.order_ >= 4
-        assert model.score(X[300:], y[300:]) > 0.99
+        assert model.score(X[300:], y[300:]) > 0.97
 
     def test_a_given_order_is_respected(self, data):
         assert SalsaRegressor(order=1, random_state=0).fit(*data).order_ == 1
@@ -134,31 +162,41 @@ class TestRegressor:
     def test_given_order_and_alpha_still_learn_relevances(self, data):
         model = SalsaRegressor(order=2, alpha=0.01, random_state=0).fit(*data)
         assert (model.order_, model.alpha_) == (2, 0.01)
-        assert list(model.search_.race["kernel"])[:4] == [
-            "equal gaussian",
-            "learned matern52",
-            "learned gaussian",
-            "learned matern32",
-        ]
+        assert list(model.search_.race["kernel"])[:2] == ["equal gaussian", "learned matern52"]
 
     def test_a_given_base_kernel_is_respected(self, data):
         model = SalsaRegressor(order=2, kernel="matern32", random_state=0).fit(*data)
         assert set(model.search_.race["kernel"]) == {"equal matern32", "learned matern32", "pruned matern32"}
         assert set(model.expansion_.kernel.base) == {"matern32"}
 
-    @pytest.mark.parametrize("seed", range(3))
-    def test_the_model_has_the_base_kernel_of_the_winner(self, seed):
-        model = SalsaRegressor(random_state=seed).fit(*additive_truth(seed=seed))
-        race = model.search_.race
-        winner = race.loc[race["won"], "kernel"].item()
-        assert {winner.split()[1]} == set(model.expansion_.kernel.bases)
+    def test_a_given_base_kernel_is_that_of_every_term(self, data):
+        model = SalsaRegressor(kernel="matern32", random_state=0).fit(*data)
+        assert {base for term in model.expansion_.kernel.terms for base in term.bases} == {"matern32"}
 
-    def test_rough_functions_get_rough_kernels(self):
+    def test_rough_functions_get_a_rough_term(self):
         rng = np.random.default_rng(0)
         X = rng.uniform(-1, 1, (400, 3))
         steps = np.floor(3 * X[:, 0]) + np.floor(2 * X[:, 1])
-        race = SalsaRegressor(random_state=0).fit(X, steps).search_.race
-        assert race.loc[race["won"], "kernel"].item().split()[1] == "laplace"
+        components = SalsaRegressor(random_state=0).fit(X, steps).search_.components.set_index("kernel")
+        assert components.loc["laplace", "share"] > 0.5
+
+    def test_shares_of_the_terms_sum_to_one(self, data):
+        components = SalsaRegressor(random_state=0).fit(*data).search_.components
+        assert components["share"].sum() == pytest.approx(1.0)
+
+    def test_a_hundred_rows_of_many_features_can_be_learned(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(100, 30))
+        model = SalsaRegressor(random_state=0).fit(X, X[:, 0] - X[:, 1] ** 2 + 0.1 * rng.normal(size=100))
+        assert np.isfinite(model.predict(X)).all()
+
+    @pytest.mark.slow
+    def test_five_hundred_features_can_be_learned(self):
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(1500, 500))
+        y = X[:, 0] + np.sin(2 * X[:, 1]) + 0.1 * rng.normal(size=1500)
+        model = SalsaRegressor(random_state=0).fit(X[:1000], y[:1000])
+        assert model.score(X[1000:], y[1000:]) > 0.9
 
     def test_same_seed_same_bits_whatever_the_threads(self):
         X, y = additive_truth(n=300, D=12)

@@ -139,6 +139,16 @@ class AdditiveKernel:
         """The prior variance (D,) of all effects with each feature: the part of k(x, x) that its relevance adds."""
         return self.relevance * each_outside(self.relevance, self.order_weights * self.normaliser)
 
+    @cached_property
+    def variation(self) -> Floats:
+        """One minus the mean of k_j over pairs of values of each feature (D,); one without distributions."""
+        if self.distributions is None:
+            return np.ones(self.n_features)
+        found = np.empty(self.n_features)
+        for j, (points, weights) in enumerate(self.distributions):
+            found[j] = 1 - weights @ self.of_feature(j)(points[:, None], n_threads=1) @ weights
+        return np.maximum(found, np.finfo(np.float64).eps)
+
     def of_feature(self, j: int) -> AdditiveKernel:
         """Return the base kernel k_j as a kernel of one feature."""
         distributions = None if self.distributions is None else (self.distributions[j],)

@@ -80,12 +80,17 @@ class SumKernel:
 
     @cached_property
     def relevance(self) -> Floats:
-        """The prior variance of all effects with each feature (D,); 0 where no term depends on the feature."""
-        return _frozen(sum((term.variance_with_each for term in self.terms), np.zeros(self.n_features)))
+        """The prior variance (D,) of what depends on each feature; 0 exactly where no term depends on it.
+
+        With the distributions of the features this is the mean of k(x, x) - k(x, x'), where x' is x with a new value of
+        the feature: in every term, the variance of the effects with the feature times one minus the mean of k_j.
+        """
+        parts = [term.variance_with_each * term.variation for term in self.terms]
+        return _frozen(sum(parts, np.zeros(self.n_features)))
 
     @cached_property
     def bandwidth(self) -> Floats:
-        """The geometric mean of each feature's bandwidths (D,), weighted by these variances; infinite without any."""
+        """The geometric mean of each feature's bandwidths (D,), weighted by prior variances; infinite without any."""
         share = np.array([term.variance_with_each for term in self.terms])
         log = np.log(np.array([term.bandwidth for term in self.terms]))
         total = share.sum(axis=0)

@@ -12,15 +12,22 @@ from salsa._utils.weighted import power_of_two
 from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.kernels import Kernel
-from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 
 
-class Structure(NamedTuple):
-    """The interaction orders of a kernel: lowest..highest."""
+class Form(NamedTuple):
+    """The form of a term of a learned kernel: the base kernel of its numbers, and its orders lowest..highest.
 
-    lowest: int
-    highest: int
+    Without orders the term is the product of all features.
+    """
+
+    base: str
+    lowest: int = 0
+    highest: int = 0
+
+    @property
+    def is_product(self) -> bool:
+        return self.highest == 0
 
 
 class Problem(NamedTuple):
@@ -51,30 +58,33 @@ class Problem(NamedTuple):
     def with_rho(self, rho: float) -> Problem:
         return self._replace(noise=self.noise.with_rho(rho))
 
-    def with_base(self, name: str) -> Problem:
-        """Return the problem with another base kernel for numbers; categories keep theirs."""
-        return self._replace(base=tuple(base if base == "equality" else name for base in self.base))
+    def bases(self, name: str) -> tuple[str, ...]:
+        """Return the base kernel of every feature if numbers have this one; categories keep theirs."""
+        return tuple(base if base == "equality" else name for base in self.base)
 
 
 class LearnedKernel(NamedTuple):
     """A learned kernel, its noise variance, and their log posterior."""
 
-    kernel: AdditiveKernel
+    kernel: Kernel
     noise: float  # s2 in units of the target's variance: the alpha that goes with the kernel
     evidence: float  # log posterior, up to a constant
     theta: Floats
-    structure: Structure
+    forms: tuple[Form, ...]
     rho: float = 0.0  # variance of a group's level, in units of the noise variance
 
 
 class Parameters(Protocol):
-    """Logarithms theta of a kernel's parameters, the noise last, with their start, bounds, prior and gradient."""
+    """Logarithms theta of a kernel's parameters, the noise last, with their start, bounds, prior and gradient.
 
-    def start(self, noise: float = ...) -> Floats:
-        """Return theta of equal relevances, with this noise variance."""
+    An infinite logarithm is fixed: it removes a feature (relevance 0, bandwidth infinite) or a term (weight 0).
+    """
 
-    def bounds(self, theta: Floats) -> list[tuple[float, float]]:
-        """Return the range of every parameter; removed features stay removed."""
+    def start(self, noise: float, width: float, features: NDArray[np.bool_] | None = None) -> Floats:
+        """Return theta of equal relevances, with this noise variance, and bandwidths `width` times the usual ones."""
+
+    def bounds(self) -> Floats:
+        """Return the range of every parameter (., 2)."""
 
     def prior(self, theta: Floats) -> tuple[float, Floats]:
         """Return minus the log prior density, up to a constant, and its gradient."""
@@ -82,4 +92,4 @@ class Parameters(Protocol):
     def kernel(self, theta: Floats) -> Kernel: ...
 
     def pull_back(self, theta: Floats, kernel: Kernel, dK: Floats) -> Floats:
-        """Turn dL/dK (n, n) into dL/dtheta, without the noise."""
+        """Turn dL/dK (n, n) into dL/dtheta, 0 for the noise."""

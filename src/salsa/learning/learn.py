@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
-from salsa.kernels import Kernel
-from salsa.learning import LearnedKernel, Problem, Structure
+from salsa.kernels import Kernel, pair_loops
+from salsa.kernels.sum import SumKernel
+from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.evidence import Evidence
-from salsa.learning.parameters import NOISE_RANGE, AdditiveParameters
+from salsa.learning.parameters import NOISE_RANGE, SumParameters, without_features
 from salsa.losses import Loss
 
+Forms = tuple[Form, ...]
+Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient
+Start = tuple[float, float]  # noise variance, and bandwidths in units of the usual ones
+
+#: Starts of a sum: smooth with much noise, and rough with little noise
+STARTS: tuple[Start, ...] = ((0.1, 3.0), (0.001, 0.3))
+START: Start = (0.01, 1.0)  # start of a single term
+CONVERGED, PATIENCE = 5e-5, 5  # learning ends when so many iterations gain less than this log posterior per row
+ROUGHLY = 5e-4  # the same for kernels that are only judged, or learned on from
+STEEP = 1.0  # derivative of the log posterior by a logarithm, at which learning does not end
+NOISE_GRID = np.geomspace(1e-6, 2.0, 9)  # noise variances that are tried first when the rows change
 FEW = 16  # with at most so many features, the removal of each is tried
-PRUNING_ROUNDS, PRUNING_ITERATIONS = 3, 10
+PRUNING_ROUNDS = 3
 LOG_NOISE_RANGE = tuple(np.log(NOISE_RANGE).tolist())
 LOG_SCALE_RANGE = (float(np.log(1e-4)), float(np.log(1e4)))  # variance of the function / variance of the target
 START_RHO, LOG_RHO_RANGE = 0.3, (float(np.log(1e-4)), float(np.log(1e4)))  # variance of a group's level / noise
@@ -24,25 +38,57 @@ SNAP = 0.01  # learned logarithms are rounded to multiples of this: rounding err
 
 
 def learn_kernel(
-    problem: Problem, structure: Structure, *, start: Floats | None = None, iterations: int = 30
+    problem: Problem,
+    forms: Forms,
+    start: Start = START,
+    features: NDArray[np.bool_] | None = None,
+    tolerance: float = ROUGHLY,
 ) -> LearnedKernel:
-    """Return the most probable kernel of these orders, searched from `start` (any theta) or equal relevances."""
-    posterior = Posterior(problem, structure)
-    theta = posterior.parameters.start() if start is None else posterior.parameters.adapt(start)
+    """Return the most probable kernel with terms of these forms near the start, of all features or of these (D,)."""
+    posterior = Posterior(problem, forms)
     with one_blas_thread():  # matrices are small: a second pool of threads would only compete
-        return posterior.result(posterior.minimise(theta, iterations))
+        return posterior.result(posterior.minimise(posterior.parameters.start(*start, features), tolerance))
+
+
+def learn_again(problem: Problem, learned: LearnedKernel, tolerance: float = CONVERGED) -> tuple[LearnedKernel, float]:
+    """Return the most probable kernel near one that was learned from other rows, and what learning again gained.
+
+    First the noise variance is searched, then everything. The gain is in log posterior per row.
+    """
+    posterior = Posterior(problem, learned.forms, learned.rho)
+    start = without_features(learned.theta, learned.forms, posterior.parameters.constant)
+    with one_blas_thread():
+        before = posterior.result(posterior.with_best_noise(posterior.parameters.revived(start)))
+        found = posterior.result(posterior.minimise(before.theta, tolerance))
+        return found, (found.evidence - before.evidence) / len(problem.X)
+
+
+def only_features(learned: LearnedKernel, features: NDArray[np.bool_]) -> LearnedKernel:
+    """Return the parameters to learn again from, without the features that are not among these (D,)."""
+    return learned._replace(theta=without_features(learned.theta, learned.forms, ~features))
 
 
 def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
-    """Remove features that cost at most `allowance` of log likelihood, learn again, and repeat while features go."""
-    posterior, theta = Posterior(problem, learned.structure, learned.rho), learned.theta
+    """Remove features that cost at most `allowance` of log likelihood, learn again, and repeat while features go.
+
+    Features that cost nothing go first: what they save is not spent on others.
+    """
+    posterior, theta = Posterior(problem, learned.forms, learned.rho), learned.theta
     with one_blas_thread():
-        for _ in range(PRUNING_ROUNDS):
-            pruned = posterior.prune(theta, allowance)
-            if pruned is theta:
-                break
-            theta = posterior.minimise(pruned, PRUNING_ITERATIONS)
+        for cost in dict.fromkeys((0.0, allowance)):
+            for _ in range(PRUNING_ROUNDS):
+                pruned = posterior.prune(theta, cost)
+                if pruned is theta:
+                    break
+                theta = posterior.minimise(pruned)
         return posterior.result(theta)
+
+
+def drop_terms(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
+    """Remove terms that cost at most `allowance` of log likelihood each; the others stay as they are."""
+    posterior = Posterior(problem, learned.forms, learned.rho)
+    with one_blas_thread():
+        return posterior.result(posterior.drop_terms(learned.theta, allowance))
 
 
 def held_out_losses(problem: Problem, kernel: Kernel, alpha: float, rho: float, loss: Loss) -> Floats:
@@ -83,67 +129,135 @@ def learn_rho(problem: Problem, kernel: Kernel) -> float:
 class Posterior:
     """The objective of learning: theta -> minus log posterior and its gradient."""
 
-    def __init__(self, problem: Problem, structure: Structure, rho: float | None = None) -> None:
-        self.problem, self.structure, self.grouped = problem, structure, problem.noise.group is not None
-        self.parameters, self.evidence = AdditiveParameters(problem, structure), Evidence(problem.Y, problem.noise)
+    def __init__(self, problem: Problem, forms: Forms, rho: float | None = None) -> None:
+        self.problem, self.forms, self.grouped = problem, forms, problem.noise.group is not None
+        self.parameters, self.evidence = SumParameters(problem, forms), Evidence(problem.Y, problem.noise)
         start = problem.noise.rho or START_RHO
         self.rho = (start if rho is None else rho) if self.grouped else 0.0
 
-    def __call__(self, vector: Floats) -> tuple[float, Floats]:
-        """Take theta and, with groups, log rho."""
-        theta, rho = (vector[:-1], float(np.exp(vector[-1]))) if self.grouped else (vector, 0.0)
+    def __call__(self, theta: Floats, log_rho: float | None = None) -> tuple[float, Floats]:
+        """Return minus the log posterior and its gradient by theta and, with groups, by log rho."""
+        rho = self.rho if log_rho is None else float(np.exp(log_rho))
         s2, kernel = float(np.exp(theta[-1])), self.parameters.kernel(theta)
-        found = self.evidence.factorise(kernel(self.problem.X, n_threads=self.problem.threads), s2, rho)
+        found = self.evidence.factorise(self._block(kernel), s2, rho)
         value, slope = self.evidence.value(found), self.evidence.slope(found)
-        prior, pull = self.parameters.prior(theta)
-        gradient = np.append(self.parameters.pull_back(theta, kernel, slope.K), slope.s2 * s2) + pull
+        prior, gradient = self.parameters.prior(theta)
+        gradient = gradient + self.parameters.pull_back(theta, kernel, slope.K)
+        gradient[-1] += slope.s2 * s2
         return value + prior, np.append(gradient, slope.rho * rho) if self.grouped else gradient
 
     def fit_of(self, theta: Floats) -> float:
         """Return minus the log likelihood, without the prior."""
-        K = self.parameters.kernel(theta)(self.problem.X, n_threads=self.problem.threads)
-        return self.evidence.value(self.evidence.factorise(K, float(np.exp(theta[-1])), self.rho))
+        return self.evidence.value(self.evidence.factorise(self._matrix(theta), float(np.exp(theta[-1])), self.rho))
 
-    def minimise(self, theta: Floats, iterations: int) -> Floats:
+    def minimise(self, theta: Floats, tolerance: float = ROUGHLY) -> Floats:
         """Return the most probable theta near this one, and set `rho` to its most probable value."""
-        start, bounds = theta, self.parameters.bounds(theta)
+        free, bounds = np.isfinite(theta), self.parameters.bounds()
+        start, limits = theta[free], bounds[free]
         if self.grouped:
-            start, bounds = np.append(theta, np.log(self.rho)), [*bounds, LOG_RHO_RANGE]
-        settings: Any = {"jac": True, "bounds": bounds, "options": {"maxiter": iterations, "maxcor": 20}}
-        found = minimize(self, start, method="L-BFGS-B", **settings)
-        snapped: Floats = np.round(np.asarray(found.x) / SNAP) * SNAP
-        if not self.grouped:
-            return snapped
-        self.rho = float(np.exp(snapped[-1]))
-        return snapped[:-1]
+            start, limits = np.append(start, np.log(self.rho)), np.vstack([limits, LOG_RHO_RANGE])
+
+        def objective(vector: Floats) -> tuple[float, Floats]:
+            moved = theta.copy()
+            moved[free] = vector[: int(free.sum())]
+            value, gradient = self(moved, float(vector[-1]) if self.grouped else None)
+            return value, gradient[np.append(free, True) if self.grouped else free]
+
+        vector = _minimum(objective, start, limits, tolerance * self.parameters.n)
+        snapped: Floats = np.round(vector / SNAP) * SNAP
+        if self.grouped:
+            self.rho, snapped = float(np.exp(snapped[-1])), snapped[:-1]
+        found = theta.copy()
+        found[free] = snapped
+        return found
+
+    def with_best_noise(self, theta: Floats) -> Floats:
+        """Return theta with the most probable noise variance, its own or of a grid: one kernel matrix for all."""
+        K, variances = self._matrix(theta), np.append(NOISE_GRID, np.exp(theta[-1]))
+        values = [self.evidence.value(self.evidence.factorise(K.copy(), s2, self.rho)) for s2 in variances.tolist()]
+        return np.append(theta[:-1], np.log(variances[int(np.argmin(values))]))
 
     def prune(self, theta: Floats, allowance: float) -> Floats:
         """Remove as many of the least relevant features as the likelihood allows, found by halving.
 
-        Each may cost `allowance` units of log likelihood. The importance of a feature is how much a_j k_j varies over
-        pairs of rows; ``AdditiveParameters.without`` says what becomes of its mean.
+        Each may cost `allowance` units of log likelihood. ``SumParameters.without`` says what becomes of the mean of a
+        removed base kernel.
         """
-        a, level = self.parameters.relevance(theta), self.parameters.mean_base_kernels(theta)
-        order = self._removal_order(theta, a, level)
-        fit = self.fit_of(theta)
-        low, high = 0, len(order) - 1
+        levels = self.parameters.levels(theta)
+        order = self._removal_order(theta, levels)
+
+        def fit_without(count: int) -> float:
+            return self.fit_of(self.parameters.without(theta, order[:count], levels))
+
+        fit, low, high = self.fit_of(theta), 0, len(order) - 1
         while low < high:
             count = (low + high + 1) // 2
-            if self.fit_of(self.parameters.without(theta, order[:count], a * level)) <= fit + allowance * count:
-                low = count
-            else:
-                high = count - 1
-        return self.parameters.without(theta, order[:low], a * level) if low else theta
+            low, high = (count, high) if fit_without(count) <= fit + allowance * count else (low, count - 1)
+        while low and fit_without(low) - fit_without(low - 1) > allowance:  # the last one is not worth its price
+            low -= 1
+        return self.parameters.without(theta, order[:low], levels) if low else theta
 
-    def _removal_order(self, theta: Floats, a: Floats, level: Floats) -> Places:
+    def _removal_order(self, theta: Floats, levels: Floats) -> Places:
         """Return the present features, the least useful first: each is tried alone if there are few."""
-        present = np.flatnonzero(a > 0)
+        present = np.flatnonzero(self.parameters.present(theta))
         if len(present) > FEW:
-            return present[np.argsort((a * (1 - level))[present], kind="stable")]
-        fits = [self.fit_of(self.parameters.without(theta, np.array([j]), a * level)) for j in present]
+            return present[np.argsort(self.parameters.variation(theta, levels)[present], kind="stable")]
+        fits = [self.fit_of(self.parameters.without(theta, np.array([j]), levels)) for j in present]
         return present[np.argsort(fits, kind="stable")]
+
+    def drop_terms(self, theta: Floats, allowance: float) -> Floats:
+        """Remove terms that cost at most `allowance` of log likelihood, the cheapest first; one term stays."""
+        limit = self.fit_of(theta)
+        while len(places := self.parameters.present_terms(theta)) > 1:
+            limit += allowance
+            fits = {place: self.fit_of(self.parameters.without_term(theta, place)) for place in places}
+            cheapest = min(fits, key=lambda place: fits[place])
+            if fits[cheapest] > limit:
+                break
+            theta = self.parameters.without_term(theta, cheapest)
+        return theta
 
     def result(self, theta: Floats) -> LearnedKernel:
         evidence = -self.fit_of(theta) - self.parameters.prior(theta)[0]
-        kernel, s2 = self.parameters.kernel(theta), float(np.exp(theta[-1]))
-        return LearnedKernel(kernel, s2, evidence, theta, self.structure, self.rho)
+        kernel, s2 = _simplest(self.parameters.kernel(theta)), float(np.exp(theta[-1]))
+        return LearnedKernel(kernel, s2, evidence, theta, self.forms, self.rho)
+
+    def _matrix(self, theta: Floats) -> Floats:
+        return self._block(self.parameters.kernel(theta))
+
+    def _block(self, kernel: SumKernel) -> Floats:
+        """Return K (n, n) without checking the rows again."""
+        return pair_loops.block(kernel.terms, self.problem.X, None, self.problem.threads)
+
+
+def _minimum(objective: Objective, start: Floats, limits: Floats, least: float) -> Floats:
+    """Return a local minimum by L-BFGS-B, which is done when PATIENCE iterations together gain less than `least`.
+
+    Curvatures that were remembered from far away can stop it on a slope. So it forgets them and goes on while the slope
+    is steep and going on pays.
+    """
+    vector, value = start, np.inf
+    settings: Any = {"jac": True, "bounds": limits, "options": {"maxcor": 20, "ftol": 0.0, "maxiter": 10_000}}
+    while True:
+        found = minimize(objective, vector, method="L-BFGS-B", callback=_Convergence(least), **settings)
+        inside = (found.x > limits[:, 0]) & (found.x < limits[:, 1])
+        gain, vector, value = value - found.fun, found.x, found.fun
+        if gain < least or np.abs(found.jac[inside]).max(initial=0.0) < STEEP:
+            return vector
+
+
+class _Convergence:
+    """A callback that ends an optimisation when PATIENCE iterations together gain less than `least`."""
+
+    def __init__(self, least: float) -> None:
+        self.least, self.values = least, list[float]()
+
+    def __call__(self, intermediate_result: Any) -> None:
+        self.values.append(float(intermediate_result.fun))
+        if len(self.values) > PATIENCE and self.values[-1 - PATIENCE] - self.values[-1] < self.least:
+            raise StopIteration
+
+
+def _simplest(kernel: SumKernel) -> Kernel:
+    """Return the only term of a sum of one term, otherwise the sum."""
+    return kernel.terms[0] if len(kernel.terms) == 1 else kernel

@@ -29,7 +29,7 @@ from salsa.kernels.marginals import Distribution
 from salsa.kernels.sum import SumKernel
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, read_archive, write_archive
-from salsa.selection.results import Contender, OrderResult, OrderSearch, components_of
+from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
 from salsa.uncertainty import Unavailable, Uncertainty
@@ -90,7 +90,7 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
     expansion = expansion_from(header["kernel"], arrays)
     columns.check_spans(expansion.anchors)
     columns.check_codes(expansion.anchors)
-    search = replace(search_from(header["search"]), terms=components_of(expansion.kernel))
+    search = replace(search_from(header["search"]), terms=_components(header["search"], expansion.kernel))
     if lost:
         search = search.with_notes(f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}")
     flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
@@ -153,6 +153,7 @@ def search_state(search: OrderSearch) -> dict[str, Any]:
         "contenders": [[contender.kernel, *contender[3:]] for contender in search.contenders],
         "rho": search.rho,
         "interval_scale": list(search.interval_scale),
+        "shares": [component.share for component in search.terms],
     }
 
 
@@ -173,6 +174,14 @@ def search_from(state: Any) -> OrderSearch:
     judged = {"rho": 0.0, "interval_scale": []} | state  # not in files of earlier versions
     rho, scale = entry(judged, "rho", _NUMBER), tuple(entry(judged, "interval_scale", [{str}]))
     return OrderSearch(results, order, alpha, notes, tuple(_contender(*c) for c in contenders), rho, scale)
+
+
+def _components(state: Any, kernel: Kernel) -> tuple[Component, ...]:
+    """Return the terms with their shares of the variance; files of earlier versions have one term, and no shares."""
+    shares = entry({"shares": [float(kernel.relevance.any())]} | state, "shares", [_NUMBER])
+    if len(shares) != len(kernel.terms):
+        raise ValueError(f"its search has {len(shares)} shares for {len(kernel.terms)} terms of the kernel")
+    return components_of(kernel, shares)
 
 
 def _contender(kernel: str, *others: Any) -> Contender:

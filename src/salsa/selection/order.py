@@ -11,7 +11,7 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.progress import Progress
 from salsa.data.splits import Fold
-from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels import Kernel
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Problem
 from salsa.losses import Loss
@@ -24,7 +24,7 @@ from salsa.solvers.ridge import degrees_of_freedom, held_out, held_out_error
 PATIENCE = 3  # orders without improvement before the search stops, as in the authors' program
 WORTHWHILE = 0.1  # an improvement counts from so many standard errors on: steps within the noise end the search
 
-KernelOf = Callable[[int], AdditiveKernel]  # order -> kernel
+KernelOf = Callable[[int], Kernel]  # order -> kernel
 OrderRule = Callable[[Callable[[int], tuple[float, float]]], None]  # asks for the error of each order to try
 
 

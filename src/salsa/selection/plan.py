@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from salsa._utils.progress import Progress
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread, rule_of_thumb_bandwidth
 from salsa.kernels.symmetric import largest_order
-from salsa.learning import Problem, Structure
+from salsa.learning import Form, Problem
 from salsa.learning.learn import learn_rho
 from salsa.losses import Loss
 from salsa.options import Options
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import RACE_ROWS, ROUGHER, SMOOTHER, USUAL_BASE, finish, race, race_structures
+from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, sum_forms
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
@@ -51,15 +51,11 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     bandwidth = None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
     equal, alpha = _equal_contender(options, sample, loss)
-    structures = _structures(options, D, varying)
-    other_bases: tuple[Sequence[str], ...] = ()
-    if options.kernel.base is None and set(sample.base) != {"equality"}:
-        sample, other_bases = sample.with_base(USUAL_BASE), (SMOOTHER, ROUGHER)
-    contenders, winner, allowance = race(sample, structures, equal, alpha, loss, other_bases, progress)
+    contenders, winner = race(sample, _candidates(options, sample, varying), equal, alpha, loss, progress)
     if winner is None:
         note = "equal relevances are kept: the learned kernel, after pruning, does not predict better"
         return Plan(kernel_of, rule, rho, contenders, note)
-    learned = finish(problem, winner, allowance)
+    learned = finish(problem, winner)
     kernel = learned.kernel
     return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders)
 
@@ -75,7 +71,7 @@ def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, pro
     return OrderSearch((), plan.kernel_of(order).order, alphas[0] if alphas else 1.0, (note,))
 
 
-def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[AdditiveKernel, float]:
+def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Kernel, float]:
     """Return the equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
     D = sample.X.shape[1]
     kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
@@ -85,12 +81,15 @@ def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Add
     return kernel_of(search.order), search.alpha
 
 
-def _structures(options: Options, D: int, varying: int) -> list[Structure]:
-    """Return the orders of the learned kernels, given ones or the race's; at most the number of features that vary."""
-    if not options.order.candidates:
-        return [s for s in race_structures(varying, options.kernel.up_to) if s.highest <= largest_order(D)]
-    orders = [min(d, varying) for d in options.order.candidates]
-    return [Structure(1 if options.kernel.up_to else d, d) for d in dict.fromkeys(orders)]
+def _candidates(options: Options, problem: Problem, varying: int) -> list[tuple[Form, ...]]:
+    """Return the sums to learn: one of all orders, or a single term of each order that is given or alone."""
+    D, base, orders = problem.X.shape[1], options.kernel.base, options.order.candidates
+    if set(problem.base) == {"equality"}:
+        base = SMOOTH  # terms of different base kernels would be the same
+    if options.kernel.up_to and not orders:
+        return [sum_forms(varying, D, base)]
+    single = dict.fromkeys(min(d, varying) for d in orders or range(1, HIGHEST + 1))
+    return [(Form(base or SMOOTH, 1 if options.kernel.up_to else d, d),) for d in single]
 
 
 def _kernel_family(options: Options, problem: Problem) -> KernelOf:

@@ -1,137 +1,186 @@
-"""The race: learned kernels and the equal-relevance kernel compete on rows that they did not learn from.
+"""The race: the learned sum of kernels and the equal-relevance kernel compete on rows that they did not learn from.
 
-Learning fits up to two numbers per feature, which cross-validation with a fixed kernel does not see. So every learned
-structure is learned twice, on either half of the rows, and judged by held-out residuals on the other half: the
-coefficients may use all rows but the held-out unit (a row, a group, a given fold), the kernel only the half that does
-not hold the row. Where rows are ordered in time, kernels are learned on the earlier half and judged on the later one.
-The winner is then learned again on all rows, from where it stands. No constant contender is needed: with a large alpha
-every kernel predicts the mean.
+Learning fits several numbers per feature, which cross-validation with a fixed kernel does not see. So the sum is
+learned twice, on either half of the rows, and judged by held-out residuals on the other half: the coefficients may use
+all rows but the held-out unit (a row, a group, a given fold), the kernel only the half that does not hold the row.
+Where rows are ordered in time, kernels are learned on the earlier half and judged on the later one. The winner is then
+learned again on more and more rows, from where it stands. No constant contender is needed: with a large alpha every
+kernel predicts the mean.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from salsa._utils.arrays import Floats, Places
+from salsa._utils.arrays import Floats
 from salsa._utils.progress import Progress
 from salsa._utils.weighted import mean_and_standard_error
+from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.symmetric import elementary_symmetric, largest_order
-from salsa.learning import LearnedKernel, Problem, Structure
-from salsa.learning.learn import held_out_losses, learn_kernel, prune_kernel
-from salsa.learning.parameters import either_half
+from salsa.kernels.sum import SumKernel
+from salsa.kernels.symmetric import elementary_symmetric
+from salsa.learning import Form, LearnedKernel, Problem
+from salsa.learning.learn import (
+    ROUGHLY,
+    STARTS,
+    Forms,
+    Start,
+    drop_terms,
+    held_out_losses,
+    learn_again,
+    learn_kernel,
+    only_features,
+    prune_kernel,
+)
+from salsa.learning.parameters import PRODUCT_LIMIT, either_half
 from salsa.losses import Loss
 from salsa.selection.results import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
-LEARNING_ROWS = 2000  # rows that the winner is learned from
-FIRST, NEXT, LAST = 25, 12, 15  # iterations: from scratch, from another structure's kernel, of the winner on all rows
-USUAL_BASE = "matern52"
-SMOOTHER, ROUGHER = ("gaussian",), ("matern32", "laplace")  # base kernels that the best structure tries next
-#: Log likelihood that removing a feature may cost: 0, its two parameters (AIC), or log n for n = 400 (BIC)
-ALLOWANCES = (0.0, 2.0, 6.0)
+ROWS = (800, 2000)  # rows that the winner is learned from; the second only if the first changed what matters
+STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
+SMOOTH, ROUGH = "matern52", "laplace"
+HIGHEST = 3  # order of the term of low orders
+#: Log likelihood that removing a feature may cost: its two parameters (AIC), or log n for n = 400 (BIC)
+ALLOWANCES = (2.0, 6.0)
 AFFORDABLE = 0.025  # share of the error, and of the explained variance, that pruning may cost
+TERM_ALLOWANCE = 1.0  # log likelihood that removing a term may cost
+DOUBT = 1.0  # standard errors by which equal relevances must be better than learned ones
+MATERIAL = 0.05  # share of the error, and of the explained variance, by which they must be better
 NEGLIGIBLE = 1e-4  # highest orders with less than this share of the prior variance are removed
 Pair = tuple[LearnedKernel, ...]  # one kernel learned on each half; on the earlier half alone if rows are ordered
+Features = NDArray[np.bool_]  # (D,)
+
+
+class Winner(NamedTuple):
+    """The learned sum as it won: learned on half the rows, and the term that pruned it, with its allowance."""
+
+    learned: LearnedKernel
+    low: LearnedKernel | None = None
+    allowance: float = 0.0
 
 
 class Race(NamedTuple):
-    """The contenders, the winner as learned on half the rows (None: equal relevances), and its pruning allowance."""
+    """The contenders, and the winner; None: equal relevances."""
 
     contenders: tuple[Contender, ...]
-    winner: LearnedKernel | None
-    allowance: float | None = None
+    winner: Winner | None
 
 
 class _Entry(NamedTuple):
     contender: Contender
     losses: Floats  # (n,) held-out losses, NaN of rows that judge nothing
-    pair: Pair
-    allowance: float | None = None
+    pair: Pair = ()
+    start: Start = STARTS[0]
+    low: Pair = ()  # the first term alone, where it tells which features matter
+    allowance: float = 0.0
 
     @property
     def error(self) -> float:
         return self.contender.error
 
 
-def race_structures(D: int, up_to: bool) -> list[Structure]:
-    """Return orders 1..2 (the start of the others), 1, 1..3, 1..12, and the product of all features if not too many."""
-    pairs = [(1, 2), (1, 1), (1, 3), (1, 12), (D, D)] if up_to else [(d, d) for d in (2, 1, 3, 4, D)]
-    structures = dict.fromkeys(Structure(min(low, D), min(high, D)) for low, high in pairs)
-    return [structure for structure in structures if structure.highest <= largest_order(D)]
+def sum_forms(varying: int, D: int, base: str | None) -> Forms:
+    """Return the terms of the learned sum: low orders, and a smooth and a rough product of all features.
+
+    A given base kernel takes the place of both. With very many features the sum has no products.
+    """
+    low = Form(base or SMOOTH, 1, min(HIGHEST, varying))
+    if varying == 1:
+        return (low,) if base else (low, Form(ROUGH, 1, 1))
+    if D > PRODUCT_LIMIT:
+        return (low,)
+    return low, *(Form(name) for name in ((base,) if base else (SMOOTH, ROUGH)))
 
 
 def race(
     sample: Problem,
-    structures: Sequence[Structure],
-    equal: AdditiveKernel,
+    candidates: Sequence[Forms],
+    equal: Kernel,
     alpha: float,
     loss: Loss,
-    other_bases: Sequence[Sequence[str]] = (),
     progress: Progress | None = None,
 ) -> Race:
-    """Let the structures compete with the equal-relevance kernel; the least held-out loss wins.
+    """Let sums of the given forms compete with the equal-relevance kernel, which wins only if it is clearly better.
 
-    The best structure then tries the other base kernels, along each of the given sequences until the error rises.
-    Finally features are removed, with larger and larger allowances.
+    The best sum is also learned with fewer features, those that its first term needs at larger and larger allowances.
     """
-    half, sides = sample.splits.halves(sample.Y), (0,) if sample.splits.ordered else (0, 1)
-    contenders: list[Contender] = []
+    court = _Court(sample, loss, progress)
+    reference = court.equal(equal, alpha)
+    best = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
+    best = _pruned(best, court.prunings(best), sample)
+    excess, doubt = _mean(best.losses - reference.losses, sample)
+    won = reference if excess > max(DOUBT * doubt, MATERIAL * _at_stake(reference)) else best
+    record = tuple(contender._replace(won=contender is won.contender) for contender in court.contenders)
+    low = _joined(best.low) if best.low else None
+    return Race(record, None if won is reference else Winner(_joined(best.pair), low, best.allowance))
 
-    def judge(name: str, kernel: AdditiveKernel, losses: Floats, begin: float) -> Contender:
-        contenders.append(_contender(name, kernel, losses, sample, begin))
-        if progress is not None:
-            _tell(progress, contenders[-1])
-        return contenders[-1]
 
-    def enter(problem: Problem, structure: Structure, start: Pair | None) -> _Entry:
+class _Court:
+    """Learns kernels on halves of the rows, judges them on the other half, and keeps the record."""
+
+    def __init__(self, sample: Problem, loss: Loss, progress: Progress | None) -> None:
+        self.sample, self.loss, self.progress = sample, loss, progress
+        self.half = sample.splits.halves(sample.Y)
+        self.halves = [sample.rows(self.half == side) for side in ((0,) if sample.splits.ordered else (0, 1))]
+        self.contenders: list[Contender] = []
+
+    def equal(self, kernel: Kernel, alpha: float) -> _Entry:
+        """Judge the equal-relevance kernel on all rows that judge."""
+        begin, sample = time.perf_counter(), self.sample
+        losses = held_out_losses(sample, kernel, alpha, sample.noise.rho, self.loss)
+        losses = np.where(self.half == 1, losses, np.nan) if sample.splits.ordered else losses
+        return self._enter(_Entry(_contender("equal", kernel, losses, sample, begin), losses))
+
+    def learned(self, forms: Forms) -> _Entry:
+        """Learn from every start; the start whose kernels predict the other half best counts."""
         begin = time.perf_counter()
-        pair = _learn_halves(problem, half, sides, structure, start)
-        losses = _losses_on_other_half(sample, half, pair, loss)
-        return _Entry(judge("learned", pair[0].kernel, losses, begin), losses, pair)
+        tried = []
+        for start in STARTS:
+            pair = tuple(learn_kernel(rows, forms, start) for rows in self.halves)
+            tried.append(self._judged("learned", pair, begin)._replace(start=start))
+        return self._enter(min(tried, key=lambda entry: entry.error))
 
-    def prune(entry: _Entry, allowance: float) -> _Entry:
-        begin = time.perf_counter()
-        problem = sample._replace(base=entry.pair[0].kernel.bases)
-        pair = tuple(prune_kernel(problem.rows(half == h), entry.pair[h], allowance) for h in sides)
-        if all(np.array_equal(new.theta, old.theta) for new, old in zip(pair, entry.pair, strict=True)):
-            return entry._replace(allowance=allowance)  # no further feature can be removed at this allowance
-        losses = _losses_on_other_half(sample, half, pair, loss)
-        return _Entry(judge("pruned", pair[0].kernel, losses, begin), losses, pair, allowance)
+    def prunings(self, entry: _Entry) -> list[_Entry]:
+        """Learn again without the features that the first term does not need, for each allowance.
 
-    begin = time.perf_counter()
-    losses = held_out_losses(sample, equal, alpha, sample.noise.rho, loss)
-    losses = np.where(half == 1, losses, np.nan) if sample.splits.ordered else losses
-    reference = judge("equal", equal, losses, begin)
-    first = enter(sample, structures[0], None)
-    entries = [first, *(enter(sample, structure, first.pair) for structure in structures[1:])]
-    best = min(entries, key=lambda entry: entry.error)
-    walked = [_walk(enter, sample, best, bases) for bases in other_bases]
-    best = min([best, *walked], key=lambda entry: entry.error)
-    prunings = [best]
-    for allowance in ALLOWANCES:
-        prunings.append(prune(prunings[-1], allowance))
-    best = _pruned(best, prunings[1:], sample)
-    won = best.contender if best.error < reference.error else reference
-    record = tuple(contender._replace(won=contender is won) for contender in contenders)
-    return Race(record, None if won is reference else either_half(best.pair), best.allowance)
+        The first term alone has few parameters per feature, and only low orders: it tells which features matter better
+        than a product of all features, in which each of many irrelevant ones has a small part.
+        """
+        forms, entries = entry.pair[0].forms, [entry]
+        low, kept = tuple(learn_kernel(rows, forms[:1]) for rows in self.halves), [_features(k) for k in entry.pair]
+        for allowance in ALLOWANCES:
+            begin = time.perf_counter()
+            low = tuple(prune_kernel(rows, kernel, allowance) for rows, kernel in zip(self.halves, low, strict=True))
+            features = [_features(kernel) for kernel in low]
+            if np.array_equal(features, kept):  # no further feature can be removed at this allowance
+                entries.append(entries[-1]._replace(low=low, allowance=allowance))
+                continue
+            both, kept = zip(self.halves, features, strict=True), features
+            pair = tuple(learn_kernel(rows, forms, entry.start, some) for rows, some in both)
+            entries.append(self._enter(self._judged("pruned", pair, begin)._replace(low=low, allowance=allowance)))
+        return entries[1:]
 
+    def _judged(self, origin: str, pair: Pair, begin: float) -> _Entry:
+        """Judge each row by the kernel that was learned on the half without it."""
+        sample, loss = self.sample, self.loss
+        found = [held_out_losses(sample, learned.kernel, learned.noise, learned.rho, loss) for learned in pair]
+        losses = np.where(self.half == 1, found[0], found[1] if len(found) == 2 else np.nan)
+        return _Entry(_contender(origin, pair[0].kernel, losses, sample, begin), losses, pair)
 
-def _walk(
-    enter: Callable[[Problem, Structure, Pair], _Entry], sample: Problem, entry: _Entry, bases: Sequence[str]
-) -> _Entry:
-    """Return the best entry along a sequence of base kernels, which ends where the error rises."""
-    for base in bases:
-        other = enter(sample.with_base(base), entry.pair[0].structure, entry.pair)
-        if other.error >= entry.error:
-            break
-        entry = other
-    return entry
+    def _enter(self, entry: _Entry) -> _Entry:
+        tried = entry.contender
+        self.contenders.append(tried)
+        if self.progress is not None:
+            name = f"{tried.kernel} relevances, order {tried.order}"
+            self.progress.tried(name, tried.error, tried.standard_error, tried.seconds)
+        return entry
 
 
 def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem) -> _Entry:
@@ -141,49 +190,50 @@ def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem) -> _Entr
     matter a little. So the increase of the loss plus its standard error must be at most AFFORDABLE of the error and of
     the explained variance.
     """
-    affordable = AFFORDABLE * min(entry.error, 1 - entry.error)
+    affordable = AFFORDABLE * _at_stake(entry)
 
     def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
         """Return the mean of the paired differences, and its standard error."""
         return _mean(new.losses - old.losses, sample)
 
-    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= max(affordable, 0.0)]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= affordable]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
     as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
     return as_good[-1] if as_good else entry
 
 
-def finish(problem: Problem, winner: LearnedKernel, allowance: float | None) -> LearnedKernel:
-    """Learn the winner again on up to LEARNING_ROWS rows, prune it, and remove high orders of negligible variance."""
-    sample = problem.rows(problem.splits.sample(problem.Y, LEARNING_ROWS))._replace(base=winner.kernel.bases)
-    learned = learn_kernel(sample, winner.structure, start=winner.theta, iterations=LAST)
-    if allowance is not None:
-        learned = prune_kernel(sample, learned, allowance)
+def _at_stake(entry: _Entry) -> float:
+    """Return the smaller one of the error and the explained variance, at least 0."""
+    return max(0.0, min(entry.error, 1 - entry.error))
+
+
+def finish(problem: Problem, winner: Winner) -> LearnedKernel:
+    """Learn the winner again on more rows, prune it, and remove terms and orders that carry nothing.
+
+    If learning again on the first of ROWS gains less than STEADY log posterior per row, twice the rows have not changed
+    what matters, and even more rows are not learned from.
+    """
+    sample, learned = problem.rows(problem.splits.sample(problem.Y, ROWS[0])), winner.learned
+    if winner.low is not None:
+        low, _ = learn_again(sample, winner.low, ROUGHLY)
+        learned = only_features(learned, _features(prune_kernel(sample, low, winner.allowance)))
+    learned, gain = learn_again(sample, learned, ROUGHLY)
+    learned = drop_terms(sample, learned, TERM_ALLOWANCE)
+    if len(sample.X) < len(problem.X) and gain > STEADY:
+        sample = problem.rows(problem.splits.sample(problem.Y, ROWS[1]))
+    learned, _ = learn_again(sample, learned)
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
 
 
-def _learn_halves(
-    sample: Problem, half: Places, sides: Sequence[int], structure: Structure, start: Pair | None
-) -> Pair:
-    """Return the structure as learned on each of these halves.
-
-    Learning starts from other kernels of the same halves, unless only one of the two structures is a product of
-    several features: relevances have another meaning there.
-    """
-    usable = start is not None and (structure.lowest > 1) == (start[0].structure.lowest > 1)
-    thetas = [kernel.theta for kernel in start] if start is not None and usable else [None, None]
-    iterations = NEXT if usable else FIRST
-    halves = [sample.rows(half == h) for h in sides]
-    return tuple(
-        learn_kernel(rows, structure, start=theta, iterations=iterations)
-        for rows, theta in zip(halves, thetas, strict=False)
-    )
+def _features(learned: LearnedKernel) -> Features:
+    """Return which features (D,) the kernel depends on."""
+    features: Features = learned.kernel.relevance > 0
+    return features
 
 
-def _losses_on_other_half(sample: Problem, half: Places, pair: Pair, loss: Loss) -> Floats:
-    """Return the losses (n,) of each row under the kernel that was learned on the half without it."""
-    found = [held_out_losses(sample, learned.kernel, learned.noise, learned.rho, loss) for learned in pair]
-    return np.where(half == 1, found[0], found[1] if len(found) == 2 else np.nan)
+def _joined(pair: Pair) -> LearnedKernel:
+    """Return the kernel of the first half, with features of the second where only the second has them."""
+    return pair[0]._replace(theta=either_half(tuple(learned.theta for learned in pair)))
 
 
 def _mean(losses: Floats, sample: Problem) -> tuple[float, float]:
@@ -192,21 +242,22 @@ def _mean(losses: Floats, sample: Problem) -> tuple[float, float]:
     return mean_and_standard_error(losses[known], sample.weight[known], None if unit is None else unit[known])
 
 
-def _contender(origin: str, kernel: AdditiveKernel, losses: Floats, sample: Problem, begin: float) -> Contender:
+def _contender(origin: str, kernel: Kernel, losses: Floats, sample: Problem, begin: float) -> Contender:
     error, spread = _mean(losses, sample)
-    is_product = kernel.order > 1 and not kernel.order_weights[:-1].any()
+    bases = dict.fromkeys(term.numeric_base for term in kernel.terms)
+    is_product = kernel.order > 1 and not any(term.order_weights[:-1].any() for term in kernel.terms)
     features, seconds = int(np.sum(kernel.relevance > 0)), time.perf_counter() - begin
-    return Contender(origin, kernel.numeric_base, is_product, kernel.order, features, error, spread, seconds)
+    return Contender(origin, "+".join(bases), is_product, kernel.order, features, error, spread, seconds)
 
 
-def _tell(progress: Progress, tried: Contender) -> None:
-    name = f"{tried.kernel} relevances, order {tried.order}"
-    progress.tried(name, tried.error, tried.standard_error, tried.seconds)
+def _without_empty_orders(kernel: Kernel) -> Kernel:
+    """Return the kernel without highest orders of a negligible share of the prior variance of their term."""
+    terms = [_shortened(term) for term in kernel.terms]
+    return terms[0] if len(terms) == 1 else SumKernel(terms)
 
 
-def _without_empty_orders(kernel: AdditiveKernel) -> AdditiveKernel:
-    """Return the kernel without highest orders of a negligible share of the prior variance."""
-    e = elementary_symmetric(kernel.relevance, kernel.order)
-    share = kernel.order_weights * e * kernel.normaliser
+def _shortened(term: AdditiveKernel) -> AdditiveKernel:
+    e = elementary_symmetric(term.relevance, term.order)
+    share = term.order_weights * e * term.normaliser
     order = int(np.flatnonzero(share >= NEGLIGIBLE * share.sum())[-1])
-    return replace(kernel, order_weights=kernel.order_weights[: max(order, 1) + 1])
+    return replace(term, order_weights=term.order_weights[: max(order, 1) + 1])

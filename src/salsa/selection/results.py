@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,21 +52,14 @@ class Component(NamedTuple):
     kernel: str  # base kernel of the numbers
     orders: str  # "2", "1 to 3", or "all 8" for the product of all features in use
     features: int  # number of features in use
-    prior_variance: float  # share of the diagonal of the kernel
+    share: float  # share of the variance of f
 
 
-def components_of(kernel: Kernel) -> tuple[Component, ...]:
-    """Describe the terms of a kernel; the shares are 0 for a kernel of zeros."""
-    origin = np.zeros((1, kernel.n_features))
-    total = float(kernel.diagonal(origin)[0])
+def components_of(kernel: Kernel, shares: Sequence[float]) -> tuple[Component, ...]:
+    """Describe the terms of a kernel, whose parts have these shares of the variance of f."""
     return tuple(
-        Component(
-            term.numeric_base,
-            _orders_in_words(term),
-            int(np.sum(term.relevance > 0)),
-            float(term.diagonal(origin)[0]) / total if total > 0 else 0.0,
-        )
-        for term in kernel.terms
+        Component(term.numeric_base, _orders_in_words(term), int(np.sum(term.relevance > 0)), share)
+        for term, share in zip(kernel.terms, shares, strict=True)
     )
 
 
@@ -124,7 +118,7 @@ class OrderSearch:
 
     @property
     def components(self) -> pd.DataFrame:
-        """One row per term of the fitted kernel: kernel, orders, features, prior_variance (share of the diagonal)."""
+        """One row per term of the fitted kernel: kernel, orders, features, share (of the variance of f)."""
         return pd.DataFrame(self.terms, columns=Component._fields)
 
     def plot(self, ax: Axes | None = None) -> Axes:

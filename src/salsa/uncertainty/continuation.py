@@ -4,7 +4,8 @@ A kernel returns to its mean there; the truth may go on straight, or bend on, or
 of a row x outside the range also holds the interval at the nearest point c of the range, moved along with the straight
 line through the function at c and further inside, plus and minus what the parabola there adds to it, and widened by
 the error of the slope; but not farther than the function varies over all training rows. Without this limit, the
-interval of a row that lies several ranges outside would be a hundred times as wide as all targets.
+interval of a row that lies several ranges outside would be a hundred times as wide as all targets. The interval of the
+row itself, around the prediction there, is limited in the same way.
 """
 
 from __future__ import annotations
@@ -75,7 +76,18 @@ def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, cove
     low = np.maximum(moved[..., 0].min(axis=0), at_nearest[..., 0] - outside.span)
     high = np.minimum(moved[..., 1].max(axis=0), at_nearest[..., 1] + outside.span)
     low, high = np.where(finite, low, -np.inf), np.where(finite, high, np.inf)
+    own = _limited(ends[outside.rows], 0.5 * np.ptp(at_nearest, axis=-1) + outside.span)
     ends = ends.copy()
-    ends[outside.rows, :, 0] = np.minimum(ends[outside.rows, :, 0], low)
-    ends[outside.rows, :, 1] = np.maximum(ends[outside.rows, :, 1], high)
+    ends[outside.rows] = np.stack([np.minimum(own[..., 0], low), np.maximum(own[..., 1], high)], axis=-1)
     return ends
+
+
+def _limited(ends: Floats, most: Floats) -> Floats:
+    """Return intervals (k, q, 2) whose half-widths are at most `most` (k, q).
+
+    Far outside, the standard deviation is that of the prior, which a wide bandwidth can make arbitrarily large.
+    """
+    with np.errstate(invalid="ignore"):  # infinite ends stay infinite
+        centre, half = ends.mean(axis=-1), 0.5 * np.ptp(ends, axis=-1)
+    limited = np.stack([centre - most, centre + most], axis=-1)
+    return np.where((half > most)[..., None] & np.isfinite(ends), limited, ends)

@@ -20,12 +20,11 @@ from salsa.baselines.methods.estimator import Method, Seed
 from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
-from salsa.kernels.symmetric import largest_order
-from salsa.learning import Problem, Structure
-from salsa.learning.learn import learn_kernel
+from salsa.learning import Form, Problem
+from salsa.learning.learn import CONVERGED, learn_kernel
 from salsa.solvers.ridge import solve_once
 
-ITERATIONS = 50
+BASE = "gaussian"
 PRODUCT = "all"
 
 
@@ -57,13 +56,13 @@ class AdditiveGPRegressor(Method):
 
     def _learn(self, X: Floats, y: Floats) -> None:
         X, Y, (n, D) = np.ascontiguousarray(X), y[:, None], X.shape
-        structure = self._structure(D)
+        form = self._form(D)
         require_memory(24 * n * n, memory_limit_bytes(None), f"the kernel matrix of {n} rows", "Fit on fewer rows.")
         unit = power_of_two(Y)
         splits = Splits(n, (), check_random_state(self.random_state))
-        problem = Problem(X, Y / unit, Noise(np.ones(n)), splits, ("gaussian",) * D)
+        problem = Problem(X, Y / unit, Noise(np.ones(n)), splits, (BASE,) * D)
         rows = splits.sample(problem.Y, self.learning_rows)
-        learned = learn_kernel(problem.rows(rows), structure, iterations=ITERATIONS)
+        learned = learn_kernel(problem.rows(rows), (form,), tolerance=CONVERGED)
         self.kernel_, self.noise_ = learned.kernel, learned.noise
         coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
         self.expansion_ = KernelExpansion(learned.kernel, X, coef, offset).times(unit)
@@ -71,11 +70,11 @@ class AdditiveGPRegressor(Method):
     def _predict(self, X: Floats) -> Floats:
         return self.expansion_.predict(np.ascontiguousarray(X), n_threads=1)[:, 0]
 
-    def _structure(self, D: int) -> Structure:
+    def _form(self, D: int) -> Form:
         if not isinstance(self.learning_rows, Integral) or self.learning_rows < 2:
             raise ValueError(f"learning_rows={self.learning_rows!r} must be an integer of at least 2")
         if self.max_order == PRODUCT:
-            return Structure(largest_order(D), largest_order(D))
+            return Form(BASE)
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, Integral) or self.max_order < 1:
             raise ValueError(f"max_order={self.max_order!r} must be an integer of at least 1, or {PRODUCT!r}")
-        return Structure(1, min(int(self.max_order), D))
+        return Form(BASE, 1, min(int(self.max_order), D))
