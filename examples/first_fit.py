@@ -23,8 +23,8 @@ model = SalsaRegressor(random_state=0).fit(X_train, y_train)
 print(f"order {model.order_}; columns used: {[j for j, a in enumerate(model.relevance_) if a > 0]}")
 
 # %%
-# Kernels of several kinds and orders raced on rows that they did not learn from. The error is a share of the target's
-# variance: 1 is as good as predicting the mean.
+# A learned sum of kernels, with all and with fewer columns, competed with equal relevances. The error is a share of
+# the target's variance: 1 is as good as predicting the mean.
 
 print(model.search_.race.to_string(index=False))
 

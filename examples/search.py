@@ -14,8 +14,8 @@ X, y = make_friedman1(n_samples=400, n_features=8, noise=1.0, random_state=0)
 model = SalsaRegressor(random_state=0).fit(X, y)
 
 # %%
-# The race: learned kernels of several structures against equal relevances, each judged on rows that its kernel did not
-# learn from. ``won`` marks the one that was kept; ``features`` counts those left after pruning.
+# The race: a learned sum of kernels, with all or fewer features, against equal relevances. Each is judged on rows that
+# its kernel did not learn from. ``won`` marks the one that was kept; ``features`` counts those left after pruning.
 
 print(model.search_.race.to_string(index=False))
 

@@ -31,10 +31,10 @@ class OrderChoice(NamedTuple):
 class KernelChoice(NamedTuple):
     """The kernels that may be tried."""
 
-    learned: bool  # relevances are learned, and kept if they predict better than equal ones
+    learned: bool  # relevances are learned, and kept unless equal ones are clearly better
     relevance: Floats | None  # (D,) if given
     up_to: bool  # all orders 1..d, or only d
-    base: str | None  # None: the race decides
+    base: str | None  # None: smooth and rough terms
     factor: float  # c in h_j = c sd_j n^(-1/5), where bandwidths are neither learned nor given
     bandwidth: Floats | None  # (D,) if given
     learned_bandwidth: bool

@@ -41,9 +41,10 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     Parameters
     ----------
     order : "auto", "bisect", int or sequence of int, default="auto"
-        Interaction order d. "auto": where relevances are learned, orders 1, 2, 3, 12 and the product of all features
-        race; where they are equal, 1, 2, ... are tried until three in a row do not improve. "bisect" searches 1..D by
-        halving (for many features and a large best order); a sequence tries exactly those.
+        Interaction order d. "auto": learned kernels are a sum of orders 1 to 3 and of products of all features; with
+        equal relevances, 1, 2, ... are tried until three in a row do not improve. "bisect" searches 1..D by halving
+        where relevances are equal. A given order d learns one kernel of the orders 1..d; a sequence tries exactly
+        those orders.
     alpha : "auto", float or sequence of float, default="auto"
         Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper. With weights w it is
         alpha / w, as in scikit-learn's KernelRidge.
@@ -52,14 +53,15 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         predictions and intervals are in the target's own units. For positive, skewed targets whose noise grows with
         their level.
     relevance : "learned", "equal" or array of shape (n_features,), default="learned"
-        Relevance a_j >= 0 of every feature; 0 removes it. "learned" learns relevances, bandwidths, order weights, and
-        keeps them if they are better at predicting rows that they were not learned from; "equal" is the paper.
+        Relevance a_j >= 0 of every feature; 0 removes it. "learned" learns relevances, bandwidths and weights of a sum
+        of kernels, and keeps them unless equal relevances are clearly better at predicting held-out rows; "equal" is
+        the paper.
     interactions : "up_to" or "exact", default="up_to"
-        All orders 1..d with equal weight, or only d (the paper).
+        All orders 1..d, or only d (the paper). Weights of orders are equal unless they are learned.
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
-        is Gaussian (the paper) where relevances are not learned; learned kernels are Matern 5/2, or one of the others
-        where that predicts better. Insist on "matern52" for smooth curves.
+        is Gaussian (the paper) where relevances are not learned; learned sums have Matern 5/2 terms and a rough Laplace
+        product. A given base kernel is used in all terms: choose "matern52" for smooth curves.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
@@ -95,8 +97,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     ----------
     order_, alpha_ : the chosen order (of a sum, the largest) and penalty, for weights of mean one.
     relevance_, bandwidth_ : arrays of shape (n_features,), the a_j and h_j of the kernel. For a sum of kernels, the
-        relevance of a feature is the prior variance of all effects with it, and its bandwidth is the geometric mean
-        over the terms, weighted by these variances. A relevance is 0 exactly where the function ignores the feature.
+        relevance of a feature is the prior variance of what depends on it, and its bandwidth is the geometric mean over
+        the terms, weighted by prior variances. A relevance is 0 exactly where the function ignores the feature.
     columns_ : ``Columns``, what the columns of the table hold.
     search_ : ``OrderSearch``, with a table and a plot of what was tried, the terms of the kernel (``components``), the
         variance rho of groups' levels, and the scale of intervals.
@@ -229,7 +231,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         which had the least interval score on held-out rows. Intervals are for new groups, and for rows whose precisions
         vary as in training. Ends are infinite, with a warning, if the training rows or groups are too few for the
         coverage. Outside the range of a feature, intervals also hold the straight continuation of the function, plus
-        and minus its bend; rows far outside trigger a warning.
+        and minus its bend, up to the span of the function over the training rows; rows far outside trigger a warning.
         """
         check_probability("coverage", coverage)
         return self._shaped(predict_encoded(self, encoded(self, X), coverage)[1])

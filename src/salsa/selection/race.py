@@ -49,10 +49,9 @@ SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
 #: Log likelihood that removing a feature may cost: its two parameters (AIC), or log n for n = 400 (BIC)
 ALLOWANCES = (2.0, 6.0)
-AFFORDABLE = 0.025  # share of the error, and of the explained variance, that pruning may cost
 TERM_ALLOWANCE = 1.0  # log likelihood that removing a term may cost
-DOUBT = 1.0  # standard errors by which equal relevances must be better than learned ones
-MATERIAL = 0.05  # share of the error, and of the explained variance, by which they must be better
+DOUBT = 1.0  # standard errors that count in a comparison
+MATERIAL = 0.05  # share of the error, and of the explained variance, below which a difference does not matter
 NEGLIGIBLE = 1e-4  # highest orders with less than this share of the prior variance are removed
 Pair = tuple[LearnedKernel, ...]  # one kernel learned on each half; on the earlier half alone if rows are ordered
 Features = NDArray[np.bool_]  # (D,)
@@ -116,7 +115,7 @@ def race(
     best = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
     best = _pruned(best, court.prunings(best), sample)
     excess, doubt = _mean(best.losses - reference.losses, sample)
-    won = reference if excess > max(DOUBT * doubt, MATERIAL * _at_stake(reference)) else best
+    won = reference if excess > max(DOUBT * doubt, _material(reference)) else best
     record = tuple(contender._replace(won=contender is won.contender) for contender in court.contenders)
     low = _joined(best.low) if best.low else None
     return Race(record, None if won is reference else Winner(_joined(best.pair), low, best.allowance))
@@ -187,24 +186,22 @@ def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem) -> _Entr
     """Return the entry, or a pruning that is better or hardly worse; of equally good prunings, the strongest.
 
     Pruning is one more choice made from the data: where the signal is weak it would keep one feature of many that
-    matter a little. So the increase of the loss plus its standard error must be at most AFFORDABLE of the error and of
-    the explained variance.
+    matter a little. So the increase of the loss plus its standard error must be immaterial.
     """
-    affordable = AFFORDABLE * _at_stake(entry)
 
     def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
         """Return the mean of the paired differences, and its standard error."""
         return _mean(new.losses - old.losses, sample)
 
-    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= affordable]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= _material(entry)]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
     as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
     return as_good[-1] if as_good else entry
 
 
-def _at_stake(entry: _Entry) -> float:
-    """Return the smaller one of the error and the explained variance, at least 0."""
-    return max(0.0, min(entry.error, 1 - entry.error))
+def _material(entry: _Entry) -> float:
+    """Return the difference in loss that matters: a share of the error or of the explained variance, if smaller."""
+    return max(0.0, MATERIAL * min(entry.error, 1 - entry.error))
 
 
 def finish(problem: Problem, winner: Winner) -> LearnedKernel:
@@ -247,7 +244,8 @@ def _contender(origin: str, kernel: Kernel, losses: Floats, sample: Problem, beg
     bases = dict.fromkeys(term.numeric_base for term in kernel.terms)
     is_product = kernel.order > 1 and not any(term.order_weights[:-1].any() for term in kernel.terms)
     features, seconds = int(np.sum(kernel.relevance > 0)), time.perf_counter() - begin
-    return Contender(origin, "+".join(bases), is_product, kernel.order, features, error, spread, seconds)
+    order = max(1, min(kernel.order, features))  # orders above the number of features are empty
+    return Contender(origin, "+".join(bases), is_product, order, features, error, spread, seconds)
 
 
 def _without_empty_orders(kernel: Kernel) -> Kernel:

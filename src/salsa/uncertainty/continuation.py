@@ -85,7 +85,7 @@ def widened(ends: Floats, outside: Outside, at_nearest: Floats, sd: Floats, cove
 def _limited(ends: Floats, most: Floats) -> Floats:
     """Return intervals (k, q, 2) whose half-widths are at most `most` (k, q).
 
-    Far outside, the standard deviation is that of the prior, which a wide bandwidth can make arbitrarily large.
+    Far outside, the posterior is as wide as the prior, which a wide bandwidth can make arbitrarily wide.
     """
     with np.errstate(invalid="ignore"):  # infinite ends stay infinite
         centre, half = ends.mean(axis=-1), 0.5 * np.ptp(ends, axis=-1)

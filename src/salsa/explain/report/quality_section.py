@@ -27,11 +27,11 @@ COVERAGE_NOTE = (
     " the prediction and its standard deviation. Intervals of predict_interval assume no normal distribution."
 )
 RACE_NOTE = (
-    "Error on held-out rows, ± 2 standard errors; the filled kernel was kept. The best learned kernel is pruned as long"
-    " as its error hardly grows, and must then beat equal relevances."
+    "Error on held-out rows, ± 2 standard errors; the filled kernel was kept. A learned kernel is pruned if its error"
+    " hardly grows. Equal relevances are kept only if they are clearly better."
 )
 LEARNED_NOTE = "The kept kernel was learned again on all rows, which can change its order and features."
-EQUAL_NOTE = "It did not: relevances are equal, and the order was then searched on all rows."
+EQUAL_NOTE = "They are: relevances are equal, and the order was then searched on all rows."
 ORDERS_NOTE = "Cross-validation error at the best penalty, ± 2 standard errors; the filled order was chosen."
 
 
