@@ -240,6 +240,7 @@ class TestPreference:
 
     def test_a_kernel_that_was_learned_from_all_rows_brings_its_noise_variance(self, monkeypatch):
         learned = []
+        monkeypatch.setattr("salsa.solvers.alpha.PREFERENCE", np.inf)
         monkeypatch.setattr(plan, "finish", lambda *given: learned.append(finish(*given)) or learned[-1])
         model = SalsaRegressor(random_state=0).fit(*additive_truth(n=150, D=4))
         assert model.alpha_ == learned[0].noise
