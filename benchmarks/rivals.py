@@ -54,8 +54,8 @@ class Method:
     package: str = "sklearn"
 
 
-def salsa(X: np.ndarray, y: np.ndarray, relevance: str = "learned") -> Predict:
-    return SalsaRegressor(relevance=relevance, random_state=0, n_jobs=1).fit(X, y).predict
+def salsa(X: np.ndarray, y: np.ndarray, relevance: str = "learned", order: Any = "auto") -> Predict:
+    return SalsaRegressor(order, relevance=relevance, random_state=0, n_jobs=1).fit(X, y).predict
 
 
 def catboost(X: np.ndarray, y: np.ndarray) -> Predict:
@@ -200,6 +200,7 @@ def gp_ard(X: np.ndarray, y: np.ndarray) -> Predict:
 METHODS = {
     "salsa": Method(salsa),
     "salsa-equal": Method(partial(salsa, relevance="equal")),
+    "salsa-pairs": Method(partial(salsa, order=2)),
     "catboost": Method(catboost, "catboost"),
     "catboost tuned": Method(catboost_tuned, "catboost"),
     "lightgbm": Method(lightgbm, "lightgbm"),
