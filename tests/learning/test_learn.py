@@ -6,6 +6,7 @@ import naive
 import numpy as np
 import pytest
 from conftest import additive_truth
+from sklearn.datasets import make_friedman1
 
 from salsa.data.noise import Noise
 from salsa.data.splits import Fold, Splits, drawn_splits
@@ -286,6 +287,14 @@ class TestLearning:
         before = np.array([term.diagonal(np.zeros((1, 6)))[0] for term in parameters.kernel(theta).terms])
         np.testing.assert_allclose(diagonals, [*before[:2], 0.05 * before.sum()])
 
+    def test_the_rough_product_does_not_take_up_the_noise(self):
+        """With short bandwidths it would be noise by another name, and the fit would go through its training rows."""
+        X, y = make_friedman1(n_samples=500, n_features=5, noise=1.0, random_state=0)
+        learned = learn_kernel(problem_of(X, y, "matern52"), FORMS[-1], STARTS[1])
+        rough = next(term for term in learned.kernel.terms if term.numeric_base == "laplace")
+        assert np.exp(np.log(rough.bandwidth / X.std(axis=0)).mean()) > 0.1
+        assert learned.noise > 1e-3  # without the bound it falls to 1e-6; 0.04 of the variance is noise
+
     def test_learned_logarithms_lie_on_the_grid(self):
         theta = learn_kernel(problem_of(*additive_truth(n=80)), FORMS[-1]).theta
         np.testing.assert_allclose(theta / SNAP, np.round(theta / SNAP), atol=1e-6)
@@ -329,8 +338,10 @@ class TestLearning:
         X = rng.normal(size=(60, D))
         problem = problem_of(X, X[:, 0] + 0.1 * rng.normal(size=60), "matern52")
         parameters = SumParameters(problem, FORMS[-1])
-        theta = np.clip(parameters.start(*STARTS[1]), *parameters.bounds().T)
-        for bound in (theta, parameters.bounds()[:, 1], parameters.bounds()[:, 0]):
+        theta = parameters.start(*STARTS[1])
+        bounds = parameters.bounds(theta)
+        theta = np.clip(theta, *bounds.T)
+        for bound in (theta, *bounds.T):
             assert np.isfinite(parameters.kernel(bound)(X)).all()
         half = parameters.without(theta, np.arange(D // 2), parameters.levels(theta))
         assert np.isfinite(parameters.kernel(half)(X)).all()

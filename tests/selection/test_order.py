@@ -9,7 +9,6 @@ from conftest import additive_truth
 from hypothesis import given as draw
 from hypothesis import strategies as st
 
-from salsa import SalsaRegressor
 from salsa.data.splits import Fold
 from salsa.expansion import KernelExpansion
 from salsa.kernels.additive import AdditiveKernel
@@ -17,11 +16,9 @@ from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 from salsa.kernels.sum import SumKernel
 from salsa.losses import SquaredError
 from salsa.persistence.model_file import search_from, search_state
-from salsa.selection import plan
 from salsa.selection.order import bisecting, given, increasing, search_order
-from salsa.selection.race import finish
 from salsa.selection.results import Contender, OrderSearch, components_of
-from salsa.solvers.alpha import LOG10_GRID, LOG10_LIMITS, Score, preferring, search_alpha, try_alphas
+from salsa.solvers.alpha import LOG10_GRID, LOG10_LIMITS, Score, search_alpha, try_alphas
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.ridge import held_out
 
@@ -224,26 +221,6 @@ class TestOrderSearch:
         listener = SimpleNamespace(tried=lambda name, *others: told.append(name))
         search(X, y, given([2, 2, 2]), progress=listener)
         assert told == ["order 2"]
-
-
-class TestPreference:
-    """An alpha that is preferred is chosen unless another one is clearly better."""
-
-    @pytest.mark.parametrize(("cost", "chosen"), [(1.0, 0.3), (1.04, 0.3), (1.06, 1.0), (np.nan, 1.0)])
-    def test_a_twentieth_of_the_error_decides(self, cost, chosen):
-        path = try_alphas(lambda alpha: (0.2 + 0.1 * abs(np.log10(alpha)), 0.01), [0.1, 1.0, 10.0])
-        found = preferring(0.3, path, lambda alpha: (0.2 * cost, 0.02))
-        assert found.alpha == chosen
-        assert found.error == pytest.approx(0.2 * cost if chosen == 0.3 else 0.2)
-        assert (0.3 in found.alphas) == (chosen == 0.3)
-        assert len(found.alphas) == len(found.errors)
-
-    def test_a_kernel_that_was_learned_from_all_rows_brings_its_noise_variance(self, monkeypatch):
-        learned = []
-        monkeypatch.setattr("salsa.solvers.alpha.PREFERENCE", np.inf)
-        monkeypatch.setattr(plan, "finish", lambda *given: learned.append(finish(*given)) or learned[-1])
-        model = SalsaRegressor(random_state=0).fit(*additive_truth(n=150, D=4))
-        assert model.alpha_ == learned[0].noise
 
 
 class TestComponents:

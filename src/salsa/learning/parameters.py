@@ -29,6 +29,7 @@ RELEVANCE_SD, WEIGHT_SD = 1.0, 3.0  # prior standard deviations of u_j and t_m
 BANDWIDTH_SD, PRODUCT_BANDWIDTH_SD = 0.5, 1.5  # prior standard deviations of v_j; a product has no other relevances
 START_WIDTH = 10.0  # h_j / (sd_j n^(-1/5)) at the start, in terms of low order
 NOISE_RANGE = (1e-8, 4.0)
+SHORTEST = 0.3  # bandwidth of the rough product, relative to the usual one: a shorter one would take up the noise
 PRODUCT_LIMIT = 1000  # with more features, the number of products C(D, p) may leave the range of float64
 REVIVED = 0.05  # share of the prior variance that every term has when the rows change
 LEVEL_ROWS = 300  # rows that the means of base kernels are taken over
@@ -69,11 +70,13 @@ class SumParameters:
         theta[-1] = np.log(noise)
         return without_features(theta, self.forms, ~kept)
 
-    def bounds(self) -> Floats:
-        bounds = np.empty((self.size, 2))
-        for block in self.blocks:
+    def bounds(self, theta: Floats) -> Floats:
+        bounds, count = np.empty((self.size, 2)), max(1, int(self.present(theta).sum()))
+        for form, block in zip(self.forms, self.blocks, strict=True):
             bounds[block.u], bounds[block.v], bounds[block.deviation] = U_RANGE, V_RANGE, DEVIATION_RANGE
             bounds[block.t] = T_RANGE
+            if form.is_product and form.base == "laplace":
+                bounds[block.v, 0] = np.log(SHORTEST * _usual_width(form, self.n, count))
         bounds[-1] = np.log(NOISE_RANGE)
         return bounds
 

@@ -17,7 +17,7 @@ from salsa.learning import Problem
 from salsa.losses import Loss
 from salsa.options import OrderChoice
 from salsa.selection.results import OrderResult, OrderSearch
-from salsa.solvers.alpha import Score, choose_alpha, indifference_limit, mean_diagonal, preferring
+from salsa.solvers.alpha import Score, choose_alpha, indifference_limit, mean_diagonal
 from salsa.solvers.factor import Factor, exact_factor
 from salsa.solvers.ridge import degrees_of_freedom, held_out, held_out_error
 
@@ -88,13 +88,12 @@ def search_order(
     alphas: Sequence[float] | None = None,
     sample_weight: Floats | None = None,
     unit: Places | None = None,
-    preferred: float | None = None,
     progress: Progress | None = None,
 ) -> OrderSearch:
     """Cross-validate the orders that `rule` asks for; of equally good orders the smallest wins.
 
     factor_of(d) is the factor of the order-d kernel matrix, scale(d) its mean diagonal, unit (n,) what is held out
-    together, and `preferred` an alpha that is kept unless another one is clearly better.
+    together.
     """
     score = Score(Y, folds, sample_weight, loss, unit)
     results: dict[int, OrderResult] = {}
@@ -105,9 +104,7 @@ def search_order(
             start = time.perf_counter()
             factor = factor_of(order)
             held = held_out(factor, Y, folds)
-            error = partial(held_out_error, score, held)
-            path = choose_alpha(error, scale(order), alphas)
-            path = path if preferred is None else preferring(preferred, path, error)
+            path = choose_alpha(partial(held_out_error, score, held), scale(order), alphas)
             dof = degrees_of_freedom(factor, path.alpha)
             results[order] = OrderResult(order, path, dof, time.perf_counter() - start)
             notes.update(held.notes)
@@ -127,7 +124,6 @@ def cross_validate(
     alphas: Sequence[float] | None,
     loss: Loss,
     progress: Progress | None = None,
-    preferred: float | None = None,
 ) -> OrderSearch:
     """Choose order and alpha by the cross-validation error of exact fits to the rows of the problem."""
     return search_order(
@@ -140,7 +136,6 @@ def cross_validate(
         alphas=alphas,
         sample_weight=problem.weight,
         unit=problem.splits.unit,
-        preferred=preferred,
         progress=progress,
     )
 

@@ -16,7 +16,7 @@ from salsa.learning.learn import learn_rho
 from salsa.losses import Loss
 from salsa.options import Options
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import HIGHEST, RACE_ROWS, ROWS, SMOOTH, finish, race, sum_forms
+from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, sum_forms
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
@@ -34,7 +34,6 @@ class Plan(NamedTuple):
     rho: float = 0.0
     contenders: tuple[Contender, ...] = ()
     note: str | None = None
-    noise: float | None = None  # the learned noise variance, if all rows were learned from
 
 
 def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress) -> Plan:
@@ -57,21 +56,16 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
         note = "equal relevances are kept: on held-out rows they are clearly better than learned ones"
         return Plan(kernel_of, rule, rho, contenders, note)
     learned = finish(problem, winner)
-    kernel, noise = learned.kernel, learned.noise if n <= ROWS[0] else None
-    return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders, noise=noise)
+    kernel = learned.kernel
+    return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders)
 
 
 def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, progress: Progress) -> OrderSearch:
-    """Choose order and alpha by cross-validation, unless both are given or there is a single observation.
-
-    A kernel that was learned from all rows brings its alpha, the noise variance, which is kept unless another alpha is
-    clearly better: the folds are drawn, and where the error is flat chance would choose.
-    """
+    """Choose order and alpha by cross-validation, unless both are given or there is a single observation."""
     candidates, alphas = options.order.candidates, options.alphas
     if problem.splits.folds and (len(candidates) != 1 or alphas is None or len(alphas) > 1):
         problem = problem.with_rho(plan.rho)
-        preferred = plan.noise if alphas is None else None
-        return cross_validate(problem, plan.kernel_of, plan.rule, alphas, loss, progress, preferred)
+        return cross_validate(problem, plan.kernel_of, plan.rule, alphas, loss, progress)
     note = "order and alpha were given, or there is one row or group: nothing to search"
     order = candidates[0] if len(candidates) == 1 else 1
     return OrderSearch((), plan.kernel_of(order).order, alphas[0] if alphas else 1.0, (note,))

@@ -21,7 +21,6 @@ REFINEMENTS = (0.25, 0.125)
 #: where the error is flat (a noise-free target as alpha falls) rounding must not decide.
 INDIFFERENCE = 0.01
 INDIFFERENCE_OF_VARIANCE = 1e-10
-PREFERENCE = 0.05  # share of the least error that a preferred alpha may cost
 #: alpha = 0 means this share of the mean diagonal: as little as rounding allows
 ALPHA_FLOOR = 1e-14
 
@@ -89,16 +88,6 @@ def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
     for step in REFINEMENTS:
         best = evaluate([best - step, best + step])
     return _path({scale * 10.0**t: value for t, value in tried.items()})
-
-
-def preferring(alpha: float, path: AlphaPath, error_of: ErrorOf) -> AlphaPath:
-    """Return the path with this alpha as the choice, unless the least error is clearly lower than its error."""
-    found = error_of(alpha)
-    if not found[0] <= (1 + PREFERENCE) * path.error:
-        return path
-    tried = {float(a): float(e) for a, e in zip(path.alphas, path.errors, strict=True)} | {alpha: found[0]}
-    alphas = sorted(tried)
-    return AlphaPath(np.array(alphas), np.array([tried[a] for a in alphas]), alpha, *found)
 
 
 def try_alphas(error_of: ErrorOf, alphas: Sequence[float]) -> AlphaPath:
