@@ -339,7 +339,7 @@ class TestLearning:
         problem = problem_of(X, X[:, 0] + 0.1 * rng.normal(size=60), "matern52")
         parameters = SumParameters(problem, FORMS[-1])
         theta = parameters.start(*STARTS[1])
-        bounds = parameters.bounds(theta)
+        bounds = parameters.bounds()
         theta = np.clip(theta, *bounds.T)
         for bound in (theta, *bounds.T):
             assert np.isfinite(parameters.kernel(bound)(X)).all()

@@ -83,8 +83,8 @@ class Parameters(Protocol):
     def start(self, noise: float, width: float, features: NDArray[np.bool_] | None = None) -> Floats:
         """Return theta of equal relevances, with this noise variance, and bandwidths `width` times the usual ones."""
 
-    def bounds(self, theta: Floats) -> Floats:
-        """Return the range of every parameter (., 2), given the features that are present in theta."""
+    def bounds(self) -> Floats:
+        """Return the range of every parameter (., 2)."""
 
     def prior(self, theta: Floats) -> tuple[float, Floats]:
         """Return minus the log prior density, up to a constant, and its gradient."""

@@ -152,7 +152,7 @@ class Posterior:
 
     def minimise(self, theta: Floats, tolerance: float = ROUGHLY) -> Floats:
         """Return the most probable theta near this one, and set `rho` to its most probable value."""
-        free, bounds = np.isfinite(theta), self.parameters.bounds(theta)
+        free, bounds = np.isfinite(theta), self.parameters.bounds()
         start, limits = theta[free], bounds[free]
         if self.grouped:
             start, limits = np.append(start, np.log(self.rho)), np.vstack([limits, LOG_RHO_RANGE])

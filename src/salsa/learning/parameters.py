@@ -70,8 +70,8 @@ class SumParameters:
         theta[-1] = np.log(noise)
         return without_features(theta, self.forms, ~kept)
 
-    def bounds(self, theta: Floats) -> Floats:
-        bounds, count = np.empty((self.size, 2)), max(1, int(self.present(theta).sum()))
+    def bounds(self) -> Floats:
+        bounds, count = np.empty((self.size, 2)), max(1, int(np.sum(~self.constant)))
         for form, block in zip(self.forms, self.blocks, strict=True):
             bounds[block.u], bounds[block.v], bounds[block.deviation] = U_RANGE, V_RANGE, DEVIATION_RANGE
             bounds[block.t] = T_RANGE
