@@ -263,7 +263,7 @@ class TestLearning:
         problem = problem_of(X, y)
         again, gain = learn_again(problem, learned)
         posterior = Posterior(problem, FORMS[-1])
-        before = -posterior(posterior.with_best_noise(posterior.parameters.revived(learned.theta)))[0]
+        before = -posterior(posterior.with_best_noise(learned.theta))[0]
         assert gain == pytest.approx((again.evidence - before) / 200, abs=1e-6)
         assert gain > -1e-3
 

@@ -58,8 +58,8 @@ def learn_again(problem: Problem, learned: LearnedKernel, tolerance: float = CON
     posterior = Posterior(problem, learned.forms, learned.rho)
     start = without_features(learned.theta, learned.forms, posterior.parameters.constant)
     with one_blas_thread():
-        before = posterior.result(posterior.with_best_noise(posterior.parameters.revived(start)))
-        found = posterior.result(posterior.minimise(before.theta, tolerance))
+        before = posterior.result(posterior.with_best_noise(start))
+        found = posterior.result(posterior.minimise(posterior.parameters.revived(before.theta), tolerance))
         return found, (found.evidence - before.evidence) / len(problem.X)
 
 
