@@ -287,6 +287,11 @@ class TestLearning:
         before = np.array([term.diagonal(np.zeros((1, 6)))[0] for term in parameters.kernel(theta).terms])
         np.testing.assert_allclose(diagonals, [*before[:2], 0.05 * before.sum()])
 
+    def test_a_term_of_more_orders_than_features_is_not_revived(self):
+        parameters = SumParameters(problem_of(*additive_truth(n=80)), low(2, 2))
+        theta = parameters.start(*STARTS[0], np.arange(6) == 1)
+        np.testing.assert_array_equal(parameters.revived(theta), theta)
+
     def test_the_rough_product_does_not_take_up_the_noise(self):
         """With short bandwidths it would be noise by another name, and the fit would go through its training rows."""
         X, y = make_friedman1(n_samples=500, n_features=5, noise=1.0, random_state=0)

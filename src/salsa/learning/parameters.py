@@ -120,7 +120,8 @@ class SumParameters:
         least = REVIVED * sum(variances.values())
         for place, variance in variances.items():
             t = self.blocks[place].t
-            theta[t] = np.clip(theta[t] + max(0.0, np.log(least / variance)), *T_RANGE)
+            if 0 < variance < least:  # without variance, the order is above the number of features
+                theta[t] = np.clip(theta[t] + np.log(least / variance), *T_RANGE)
         return theta
 
     def levels(self, theta: Floats) -> Floats:
