@@ -56,7 +56,7 @@ class KernelExpansion:
         span: Floats = np.ptp(self.predict(some, n_threads=1), axis=0)
         return span
 
-    def shares_of_terms(self) -> tuple[float, ...]:
+    def shares_of_terms(self, *, n_threads: int | None = None) -> tuple[float, ...]:
         """Return the share Cov(f_t, f) / Var f of the part f_t of every term of the kernel, over the anchors.
 
         The outputs are added up, and some of very many anchors are looked at. All shares are 0 if f is constant there;
@@ -65,7 +65,8 @@ class KernelExpansion:
         if len(self.kernel.terms) == 1:
             return (float(self.kernel.relevance.any()),)
         rows = self.anchors[:: -(-len(self.anchors) // SHARE_ROWS)]
-        parts = np.array([term.product(rows, self.anchors, self.coef) for term in self.kernel.terms])
+        terms = self.kernel.terms
+        parts = np.array([term.product(rows, self.anchors, self.coef, n_threads=n_threads) for term in terms])
         parts -= parts.mean(axis=1, keepdims=True)
         f = parts.sum(axis=0)
         return tuple((np.sum(parts * f, axis=(1, 2)) / (np.sum(f**2) or np.inf)).tolist())

@@ -207,7 +207,8 @@ def _fitted(
 ) -> Fitted:
     expansion = solution.expansion
     search = replace(search, contenders=plan.contenders, rho=plan.rho, interval_scale=solution.scale)
-    search = replace(search, terms=components_of(expansion.kernel, expansion.shares_of_terms()))
+    shares = expansion.shares_of_terms(n_threads=options.resources.threads)
+    search = replace(search, terms=components_of(expansion.kernel, shares))
     if options.transform is None and (skewed := skewed_outputs(problem.Y)):
         notes = [*notes, *suggest_logarithm(problem.with_rho(plan.rho), expansion.kernel, skewed)]
     search = search.with_notes(plan.note, *notes, *seen.targets.notes)

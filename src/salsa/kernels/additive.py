@@ -146,7 +146,8 @@ class AdditiveKernel:
             return np.ones(self.n_features)
         found = np.empty(self.n_features)
         for j, (points, weights) in enumerate(self.distributions):
-            found[j] = 1 - weights @ self.of_feature(j)(points[:, None], n_threads=1) @ weights
+            K = pair_loops.block((self.of_feature(j),), points[:, None], None, 1)
+            found[j] = 1 - weights @ K @ weights
         return np.maximum(found, np.finfo(np.float64).eps)
 
     def of_feature(self, j: int) -> AdditiveKernel:

@@ -23,6 +23,7 @@ from salsa.kernels import pair_loops
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread
 from salsa.kernels.sum import SumKernel
+from salsa.kernels.symmetric import binomials
 from salsa.learning import Form, Problem
 
 RELEVANCE_SD, WEIGHT_SD = 1.0, 3.0  # prior standard deviations of u_j and t_m
@@ -155,7 +156,7 @@ class SumParameters:
             if form.is_product:
                 t = t + np.log(levels[place, features]).sum()
             else:
-                normaliser = self._term(theta, place).normaliser[form.lowest :]
+                normaliser = 1.0 / binomials(self.D, form.highest)[form.lowest :]
                 weight = np.exp(t) * normaliser
                 for c in np.exp(theta[block.u][features]) * levels[place, features]:
                     weight[:-1] += c * weight[1:]

@@ -178,7 +178,9 @@ def search_from(state: Any) -> OrderSearch:
 
 def _components(state: Any, kernel: Kernel) -> tuple[Component, ...]:
     """Return the terms with their shares of the variance; files of earlier versions have one term, and no shares."""
-    shares = entry({"shares": [float(kernel.relevance.any())]} | state, "shares", [_NUMBER])
+    if "shares" not in state:
+        state = {"shares": [float(kernel.relevance.any())]}
+    shares = entry(state, "shares", [_NUMBER])
     if len(shares) != len(kernel.terms):
         raise ValueError(f"its search has {len(shares)} shares for {len(kernel.terms)} terms of the kernel")
     return components_of(kernel, shares)
