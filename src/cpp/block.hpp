@@ -146,21 +146,29 @@ struct Places {
 // symmetric: G[i, l] + G[l, i] below the diagonal, zeros above it
 inline void tile_of(const double* G, Size m, Size row, Size rows, Size column, Size filled, bool symmetric, double* tile) {
     std::fill_n(tile, rows * panel_width, 0.0);
-    for (Size i = 0; i < rows; ++i)
-        for (Size c = 0; c < filled && !(symmetric && column + c > row + i); ++c) tile[i * panel_width + c] = G[(row + i) * m + column + c];
-    for (Size c = 0; symmetric && c < filled; ++c)
-        for (Size i = std::max<Size>(column + c + 1 - row, 0); i < rows; ++i) tile[i * panel_width + c] += G[(column + c) * m + row + i];
+    for (Size i = 0; i < rows; ++i) {
+        const Size count = symmetric ? std::min(filled, row + i - column + 1) : filled;
+        std::copy_n(G + (row + i) * m + column, count, tile + i * panel_width);
+    }
+    if (!symmetric) return;
+    constexpr Size side = 8;  // squares of this side stay in few cache lines
+    for (Size c0 = 0; c0 < filled; c0 += side)
+        for (Size i0 = 0; i0 < rows; i0 += side)
+            for (Size c = c0; c < std::min(c0 + side, filled); ++c)
+                for (Size i = std::max(column + c + 1 - row, i0); i < std::min(i0 + side, rows); ++i)
+                    tile[i * panel_width + c] += G[(column + c) * m + row + i];
 }
 
 // Sums over all pairs of G[i, l] dk(x_i, z_l)/dparameter. out: relevances, log bandwidths and weights (d+1) of all terms.
 // symmetric: Z is X, and only tiles on and below the diagonal are swept, with G[i, l] + G[l, i].
 inline void gradient(const Sweeps& sweeps, const Sum& sum, const Points& X, const Points& Z, const double* G, bool symmetric, double* out,
                      int threads) {
-    constexpr Size parts = 64;
     const Panels panels(Z);
     const Places places(sum);
     const Size m = Z.n, lanes = places.count() * panel_width, need = places.scratch + panel_width * panel_width;
-    const Size tiles = (X.n + panel_width - 1) / panel_width, tiles_per_part = (tiles + parts - 1) / parts;
+    constexpr Size most_parts = 64;
+    const Size tiles = std::max<Size>((X.n + panel_width - 1) / panel_width, 1), tiles_per_part = (tiles + most_parts - 1) / most_parts;
+    const Size parts = (tiles + tiles_per_part - 1) / tiles_per_part;
     std::vector<double> sums(parts * lanes), scratch(threads * need);
     for_row_tiles(parts * panel_width, threads, [&](Size part_begin, Size, int thread) {
         const Size part = part_begin / panel_width;
@@ -181,10 +189,11 @@ inline void gradient(const Sweeps& sweeps, const Sum& sum, const Points& X, cons
             }
         }
     });
+    for (Size part = 1; part < parts; ++part)
+        for (Size lane = 0; lane < lanes; ++lane) sums[lane] += sums[part * lanes + lane];
     std::fill_n(out, places.count(), 0.0);
-    for (Size part = 0; part < parts; ++part)
-        for (Size k = 0; k < places.count(); ++k)
-            for (int c = 0; c < panel_width; ++c) out[k] += sums[part * lanes + k * panel_width + c];
+    for (Size k = 0; k < places.count(); ++k)
+        for (int c = 0; c < panel_width; ++c) out[k] += sums[k * panel_width + c];
     double *relevance = out, *weight = out + 2 * places.features;
     for (const Kernel& term : sum) {  // of a product w s_1 ... s_D, the derivative by a_j is w s_1 ... s_D / a_j
         if (term.product)

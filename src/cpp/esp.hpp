@@ -233,14 +233,17 @@ inline void adjoint_small(const Kernel& kernel, const double* x, const double* z
     }
     for (int j = D - 1; j >= 0; --j) {
         const Pack relevance(kernel.feature[j].relevance);
+        Pack by_relevance(0.0), by_bandwidth(0.0);  // over all packs: one addition in memory for each
         for (int p = 0; p < packs; ++p) {
             const Pack value = Pack::load(k + j * step + p * w);
             Pack ds = u[1][p];
             for (int m = 2; m <= d; ++m) ds = fma(u[m][p], Pack::load(kept + (j * (d - 1) + m - 2) * Size(step) + p * w), ds);
             for (int m = 1; m < d; ++m) u[m][p] = fma(relevance * value, u[m + 1][p], u[m][p]);
-            add_to(sum.relevance + j * panel_width + p * w, ds * value);
-            add_to(sum.log_bandwidth + j * panel_width + p * w, ds * relevance * Pack::load(slope + j * step + p * w));
+            by_relevance = fma(ds, value, by_relevance);
+            by_bandwidth = fma(ds, Pack::load(slope + j * step + p * w), by_bandwidth);
         }
+        add_to(sum.relevance + j * panel_width, by_relevance);
+        add_to(sum.log_bandwidth + j * panel_width, relevance * by_bandwidth);
     }
 }
 

@@ -101,11 +101,12 @@ inline void product_adjoint(const Kernel& kernel, const double* x, const double*
             add_to(sum.weight + kernel.d * panel_width + c + p * w, gk[p]);
             gk[p] = gk[p] * weight;
         }
-        for (int j = 0; j < kernel.D; ++j)
-            for (int p = 0; p < packs; ++p) {
-                const Size at = j * Size(panel_width) + c + p * w;
-                fma(gk[p], Pack::load(scratch + at), Pack::load(sum.log_bandwidth + at)).store(sum.log_bandwidth + at);
-            }
+        for (int j = 0; j < kernel.D; ++j) {
+            const Size at = j * Size(panel_width) + c;
+            Pack by_bandwidth = Pack::load(sum.log_bandwidth + at);
+            for (int p = 0; p < packs; ++p) by_bandwidth = fma(gk[p], Pack::load(scratch + at + p * w), by_bandwidth);
+            by_bandwidth.store(sum.log_bandwidth + at);
+        }
     }
 }
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
@@ -39,6 +40,7 @@ from salsa.data.splits import (
     TableSplits,
     drawn_splits,
     given_splits,
+    systematic_splits,
     table_splits,
 )
 from salsa.data.targets import check_total_weight, telling_groups
@@ -118,7 +120,7 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         if raw is None:
-            splits = drawn_splits(n, options.cv, whole.unit, random_state)
+            splits = _own_splits(options, whole, random_state)
         else:
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
         return _fit_all(options, whole, seen, splits, [*notes, *_order_notes(splits.ordered)], progress)
@@ -127,6 +129,13 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
     streamed, notes = array_rows(whole.rows, threads), [*notes, *_order_notes(many.forward)]
     return _fit_many(options, streamed, whole.mean_weight, seen, many, notes, progress)
+
+
+def _own_splits(options: Options, whole: Judgeable, random_state: RandomState) -> Splits:
+    """Return drawn folds for the paper's estimator, and systematic ones for learned kernels."""
+    if options.kernel.learned:
+        return systematic_splits(whole.rows.Y, options.cv, whole.unit, random_state)
+    return drawn_splits(len(whole.rows.X), options.cv, whole.unit, random_state)
 
 
 def _fit_all(

@@ -64,3 +64,8 @@ def test_errors_name_the_invalid_parameter(settings):
     (name, value), *_ = settings.items()
     with pytest.raises(ValueError, match=f"{name}={value!r} must be"):
         AdditiveGPRegressor(**settings).fit(*additive_truth(20))
+
+
+def test_the_product_of_too_many_features_is_refused():
+    with pytest.raises(ValueError, match="at most 1000 features, not 1001"):
+        AdditiveGPRegressor("all").fit(np.eye(5, 1001), np.arange(5.0))

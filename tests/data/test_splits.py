@@ -18,6 +18,7 @@ from salsa.data.splits import (
     members,
     parse_cv,
     shuffled_folds,
+    systematic_splits,
 )
 
 
@@ -77,6 +78,29 @@ class TestDrawn:
         splits = drawn_splits(len(unit), 5, unit, seeded(seed))
         assert [fold.held_out.tolist() for fold in splits.judges] == [rows.tolist() for rows in members(unit)]
         assert drawn_splits(9, 5, None, seeded()).judges is None
+
+    @given(units(), st.integers(2, 7), st.integers(0, 99))
+    def test_systematic_folds_hold_every_row_out_once_and_cut_no_unit(self, unit, count, seed):
+        Y = np.random.default_rng(seed).integers(0, 9, (len(unit), 2)).astype(float)
+        splits = systematic_splits(Y, count, unit, seeded(seed))
+        if unit.max() == 0:
+            assert splits.folds == ()
+            return
+        number = splits.partition()
+        assert all(len(set(number[rows])) == 1 for rows in members(unit))
+        size = np.bincount(number, minlength=min(count, unit.max() + 1))
+        assert size.min() > 0
+        assert size.max() - size.min() <= np.bincount(unit).max()
+        other = systematic_splits(Y, count, unit, seeded(seed + 1))
+        np.testing.assert_array_equal(other.partition(), number)
+
+    @given(st.integers(2, 40), st.integers(2, 7), st.integers(0, 99))
+    def test_systematic_folds_have_a_row_of_every_part_of_the_target(self, n, count, seed):
+        Y = np.random.default_rng(seed).normal(size=(n, 1))
+        number = systematic_splits(Y, count, None, seeded()).partition()
+        ranked = number[np.argsort(Y[:, 0])]
+        for start in range(0, n - count + 1, count):
+            assert set(ranked[start : start + count]) == set(range(count))
 
     def test_folds_of_units_are_shuffled_by_the_seed(self):
         unit = np.arange(300) // 3

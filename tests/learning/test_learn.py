@@ -253,8 +253,8 @@ class TestLearning:
     def test_learning_ends_where_nothing_is_left_to_gain(self, forms):
         """A second optimisation from the result gains no more than the tolerance and the rounding of logarithms."""
         posterior = Posterior(problem_of(*additive_truth(n=100)), forms)
-        theta = posterior.minimise(posterior.parameters.start(*STARTS[0]), CONVERGED)
-        gain = posterior(theta)[0] - posterior(posterior.minimise(theta, CONVERGED))[0]
+        theta = posterior.minimise(posterior.parameters.start(*STARTS[0]))
+        gain = posterior(theta)[0] - posterior(posterior.minimise(theta))[0]
         assert -0.1 < gain < 10 * 100 * CONVERGED
 
     def test_learning_again_never_loses_and_tells_what_it_gained(self):
@@ -263,18 +263,29 @@ class TestLearning:
         problem = problem_of(X, y)
         again, gain = learn_again(problem, learned)
         posterior = Posterior(problem, FORMS[-1])
-        before = -posterior(posterior.with_best_noise(learned.theta))[0]
+        before = posterior.with_own_noise(learned.theta).evidence
         assert gain == pytest.approx((again.evidence - before) / 200, abs=1e-6)
         assert gain > -1e-3
 
     def test_the_noise_is_searched_first_when_the_rows_change(self):
         posterior = Posterior(problem_of(*additive_truth(n=100)), low(1, 2))
         theta = posterior.parameters.start(4.0, 1.0)
-        found = posterior.with_best_noise(theta)
+        found = posterior.with_own_noise(theta).theta
         np.testing.assert_array_equal(found[:-1], theta[:-1])
         fits = {noise: posterior.fit_of(np.append(theta[:-1], np.log(noise))) for noise in NOISE_GRID}
         assert np.exp(found[-1]) == pytest.approx(min(fits, key=fits.get))
-        np.testing.assert_array_equal(posterior.with_best_noise(learned := posterior.minimise(found)), learned)
+        learned = posterior.minimise(found)
+        np.testing.assert_array_equal(posterior.with_own_noise(learned).theta, learned)
+
+    def test_learning_again_starts_at_the_kernel_that_explains_the_rows_better(self):
+        problem = problem_of(*additive_truth(n=100))
+        good = learn_kernel(problem, low(1, 2))
+        poor = good._replace(theta=Posterior(problem, low(1, 2)).parameters.start(1.0, 0.1))
+        alone, gain = learn_again(problem, good)
+        for pair in ((good, poor), (poor, good)):
+            again, gain_again = learn_again(problem, *pair)
+            np.testing.assert_array_equal(again.theta, alone.theta)
+            assert gain_again == gain
 
     def test_weak_terms_are_revived_when_the_rows_change(self):
         parameters = SumParameters(problem_of(*additive_truth(n=80)), FORMS[-1])

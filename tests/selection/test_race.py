@@ -70,7 +70,8 @@ class TestRule:
         monkeypatch.setattr(race, "ALLOWANCES", ())
         model = SalsaRegressor(random_state=0).fit(*additive_truth(n=100))
         assert model.search_.winner.origin == winner
-        assert (len(set(model.relevance_)) == 1) == (winner == "equal")
+        base = {"equal": "gaussian", "learned": "matern52"}[winner]
+        assert model.expansion_.kernel.terms[0].numeric_base == base
 
     def test_equal_relevances_that_are_hardly_better_do_not_win(self):
         """In held-out error they are better by 3 %, or a thousandth of the variance: that is not worth a choice."""
@@ -153,6 +154,19 @@ class TestRegressor:
         assert SalsaRegressor(order=[1, 2], random_state=0).fit(*data).order_ == 2
         exact = SalsaRegressor(order=2, interactions="exact", random_state=0).fit(*data)
         np.testing.assert_array_equal(exact.expansion_.kernel.order_weights[:2], 0)
+
+    def test_the_seed_does_not_matter_where_no_rows_are_drawn(self, data):
+        one, other = (SalsaRegressor(random_state=seed).fit(*data) for seed in (0, 1))
+        np.testing.assert_array_equal(one.predict(data[0]), other.predict(data[0]))
+
+    def test_the_order_of_all_features_alone_is_their_product(self):
+        """An irrelevant feature leaves the product; it does not take the product with it."""
+        rng = np.random.default_rng(0)
+        X = rng.uniform(-1, 1, (200, 3))
+        y = np.cos(2 * X[:, 0]) * np.cos(2 * X[:, 1]) + 0.1 * rng.normal(size=200)
+        model = SalsaRegressor(order=3, interactions="exact", random_state=0).fit(X, y)
+        np.testing.assert_array_equal(model.relevance_ > 0, [True, True, False])
+        assert model.score(X, y) > 0.9
 
     def test_given_bandwidths_are_respected(self, data):
         model = SalsaRegressor(bandwidth=3.0, random_state=0).fit(*data)

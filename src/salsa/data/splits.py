@@ -59,6 +59,11 @@ class Splits:
             return None
         return tuple(folds_by(self.unit))
 
+    def judging(self) -> Splits:
+        """Return splits whose folds are those that judge."""
+        folds = self.judges
+        return replace(self, folds=tuple(folds_by(np.arange(self.n))) if folds is None else folds)
+
     def at(self, places: Places | NDArray[np.bool_]) -> Splits:
         """Return the splits of some of the rows; folds without a test row or a training row are left out."""
         rows = np.arange(self.n)[places]
@@ -87,9 +92,7 @@ class Splits:
             return (np.arange(self.n) >= self.n // 2).astype(np.intp)
         if self.given and (number := self.partition()) is not None:
             return number % 2
-        target = Y[:, 0] if self.unit is None else np.bincount(self.unit, Y[:, 0]) / np.bincount(self.unit)
-        half = np.empty(len(target), dtype=np.intp)
-        half[np.argsort(target, kind="stable")] = np.resize([0, 1, 1, 0], len(target))
+        half = _by_turns(_target_of_units(Y, self.unit), 2)
         return half if self.unit is None else half[self.unit]
 
     def with_units(self, unit: Places | None, *, grouped: bool) -> Splits:
@@ -209,6 +212,23 @@ def drawn_splits(n: int, count: int, unit: Places | None, random_state: RandomSt
     return Splits(n, tuple(shuffled_folds(n, count, random_state, unit)), random_state, unit)
 
 
+def systematic_splits(Y: Floats, count: int, unit: Places | None, random_state: RandomState) -> Splits:
+    """Return folds of about equal size that follow from the targets Y (n, q); units are never cut.
+
+    In the order of the target, units go to the folds by turns: all folds have about the same targets, and no choice
+    depends on a seed. Units of different sizes go into the smallest fold, the largest first.
+    """
+    target = _target_of_units(Y, unit)
+    count = min(count, len(target))
+    if count < 2:
+        return Splits(len(Y), (), random_state, unit)
+    if unit is None:
+        number = _by_turns(target, count)
+    else:
+        number = _balanced(unit, count, np.argsort(target, kind="stable"), _by_turns(target, count))
+    return Splits(len(Y), tuple(folds_by(number)), random_state, unit)
+
+
 def table_splits(
     given: Splits | None, cv: Any, n: int, unit: Places | None, random_state: RandomState, *, grouped: bool
 ) -> TableSplits:
@@ -258,17 +278,10 @@ def shuffled_folds(
 
 def balanced_folds(unit: Places, count: int, random_state: Any) -> Places:
     """Return the fold (n,) of every row: units in random order, the largest first, each into the smallest fold."""
-    size = np.bincount(unit)
-    shuffle = check_random_state(random_state).permutation(len(size))
-    fold_of_unit, filled = np.empty(len(size), dtype=np.intp), np.zeros(count)
-    if size.max() == 1:
-        fold_of_unit[shuffle] = np.arange(len(size)) % count
-        return fold_of_unit[unit]
-    for u in shuffle[np.argsort(-size[shuffle], kind="stable")]:
-        fold = int(np.argmin(filled))
-        fold_of_unit[u] = fold
-        filled[fold] += size[u]
-    return fold_of_unit[unit]
+    shuffle = check_random_state(random_state).permutation(int(unit.max()) + 1)
+    by_turns = np.empty(len(shuffle), dtype=np.intp)
+    by_turns[shuffle] = np.arange(len(shuffle)) % count
+    return _balanced(unit, count, shuffle, by_turns)
 
 
 def fold_numbers(splits: Splits) -> tuple[Places, bool]:
@@ -320,6 +333,35 @@ def check_whole(place: int, trained: Places, tested: Places) -> None:
     if cut := len(np.intersect1d(trained, tested)):
         advice = "give a number of folds, which keeps groups whole, or a splitter such as GroupKFold"
         raise ValueError(f"cv: split {place} has rows of {cut} groups both in training and in test: {advice}")
+
+
+def _balanced(unit: Places, count: int, order: Places, equal: Places) -> Places:
+    """Return the fold (n,) of every row: units in this order, the largest first, each into the smallest fold.
+
+    Units of equal size go to the folds `equal` (units,).
+    """
+    size = np.bincount(unit)
+    if size.max() == size.min():
+        return equal[unit]
+    fold_of_unit, filled = np.empty(len(size), dtype=np.intp), np.zeros(count)
+    for u in order[np.argsort(-size[order], kind="stable")]:
+        fold = int(np.argmin(filled))
+        fold_of_unit[u] = fold
+        filled[fold] += size[u]
+    return fold_of_unit[unit]
+
+
+def _target_of_units(Y: Floats, unit: Places | None) -> Floats:
+    """Return the mean of the first output over the rows of every unit (units,)."""
+    return Y[:, 0] if unit is None else np.bincount(unit, Y[:, 0]) / np.bincount(unit)
+
+
+def _by_turns(target: Floats, count: int) -> Places:
+    """Return a number below `count` for every target (n,), in ascending order by turns: 0, 1, 2, 2, 1, 0, 0, 1, ..."""
+    turns = np.concatenate([np.arange(count), np.arange(count)[::-1]])
+    number = np.empty(len(target), dtype=np.intp)
+    number[np.argsort(target, kind="stable")] = np.resize(turns, len(target))
+    return number
 
 
 def _given_folds(cv: Any, given: Given) -> list[Fold]:

@@ -25,8 +25,7 @@ Start = tuple[float, float]  # noise variance, and bandwidths in units of the us
 #: Starts of a sum: smooth with much noise, and rough with little noise
 STARTS: tuple[Start, ...] = ((0.1, 3.0), (0.001, 0.3))
 START: Start = (0.01, 1.0)  # start of a single term
-CONVERGED, PATIENCE = 5e-5, 5  # learning ends when so many iterations gain less than this log posterior per row
-ROUGHLY = 5e-4  # tolerance for kernels that are only judged, or from which learning goes on
+CONVERGED, PATIENCE = 5e-4, 5  # learning ends when so many iterations gain less than this log posterior per row
 STEEP = 1.0  # derivative of the log posterior by a logarithm, at which learning does not end
 NOISE_GRID = np.geomspace(1e-6, 2.0, 9)  # noise variances that are tried first when the rows change
 FEW = 16  # with at most so many features, the removal of each is tried
@@ -42,7 +41,7 @@ def learn_kernel(
     forms: Forms,
     start: Start = START,
     features: NDArray[np.bool_] | None = None,
-    tolerance: float = ROUGHLY,
+    tolerance: float = CONVERGED,
 ) -> LearnedKernel:
     """Return the most probable kernel with terms of these forms near the start, of all features or of these (D,)."""
     posterior = Posterior(problem, forms)
@@ -50,16 +49,18 @@ def learn_kernel(
         return posterior.result(posterior.minimise(posterior.parameters.start(*start, features), tolerance))
 
 
-def learn_again(problem: Problem, learned: LearnedKernel, tolerance: float = CONVERGED) -> tuple[LearnedKernel, float]:
-    """Return the most probable kernel near one that was learned from other rows, and what learning again gained.
+def learn_again(problem: Problem, *learned: LearnedKernel) -> tuple[LearnedKernel, float]:
+    """Return the most probable kernel near the best of some that were learned from other rows, and what this gained.
 
-    First the noise variance is searched, then everything. The gain is in log posterior per row.
+    Of each the noise variance is searched first; learning starts at the one that is then most probable. The gain is in
+    log posterior per row.
     """
-    posterior = Posterior(problem, learned.forms, learned.rho)
-    start = without_features(learned.theta, learned.forms, posterior.parameters.constant)
+    posteriors = [Posterior(problem, one.forms, one.rho) for one in learned]
     with one_blas_thread():
-        before = posterior.result(posterior.with_best_noise(start))
-        found = posterior.result(posterior.minimise(posterior.parameters.revived(before.theta), tolerance))
+        fitted = [posterior.with_own_noise(one.theta) for posterior, one in zip(posteriors, learned, strict=True)]
+        best = int(np.argmax([one.evidence for one in fitted]))
+        before, posterior = fitted[best], posteriors[best]
+        found = posterior.result(posterior.minimise(posterior.parameters.revived(before.theta)))
         return found, (found.evidence - before.evidence) / len(problem.X)
 
 
@@ -150,7 +151,7 @@ class Posterior:
         """Return minus the log likelihood, without the prior."""
         return self.evidence.value(self.evidence.factorise(self._matrix(theta), float(np.exp(theta[-1])), self.rho))
 
-    def minimise(self, theta: Floats, tolerance: float = ROUGHLY) -> Floats:
+    def minimise(self, theta: Floats, tolerance: float = CONVERGED) -> Floats:
         """Return the most probable theta near this one, and set `rho` to its most probable value."""
         free, bounds = np.isfinite(theta), self.parameters.bounds()
         start, limits = theta[free], bounds[free]
@@ -171,11 +172,16 @@ class Posterior:
         found[free] = snapped
         return found
 
-    def with_best_noise(self, theta: Floats) -> Floats:
-        """Return theta with the most probable noise variance, its own or of a grid: one kernel matrix for all."""
+    def with_own_noise(self, theta: Floats) -> LearnedKernel:
+        """Return the kernel theta of other rows with the most probable noise variance for these: its own or of a grid.
+
+        All variances share one kernel matrix. Features that do not vary in these rows are left out.
+        """
+        theta = without_features(theta, self.forms, self.parameters.constant)
         K, variances = self._matrix(theta), np.append(NOISE_GRID, np.exp(theta[-1]))
         values = [self.evidence.value(self.evidence.factorise(K.copy(), s2, self.rho)) for s2 in variances.tolist()]
-        return np.append(theta[:-1], np.log(variances[int(np.argmin(values))]))
+        best = int(np.argmin(values))
+        return self.result(np.append(theta[:-1], np.log(variances[best])), values[best])
 
     def prune(self, theta: Floats, allowance: float) -> Floats:
         """Remove as many of the least relevant features as the likelihood allows, found by halving.
@@ -217,8 +223,9 @@ class Posterior:
             theta = self.parameters.without_term(theta, cheapest)
         return theta
 
-    def result(self, theta: Floats) -> LearnedKernel:
-        evidence = -self.fit_of(theta) - self.parameters.prior(theta)[0]
+    def result(self, theta: Floats, fit: float | None = None) -> LearnedKernel:
+        """Return the kernel theta; `fit` is minus its log likelihood, if known."""
+        evidence = -(self.fit_of(theta) if fit is None else fit) - self.parameters.prior(theta)[0]
         kernel, s2 = _simplest(self.parameters.kernel(theta)), float(np.exp(theta[-1]))
         return LearnedKernel(kernel, s2, evidence, theta, self.forms, self.rho)
 

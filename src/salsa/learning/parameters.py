@@ -196,10 +196,9 @@ def without_features(theta: Floats, forms: tuple[Form, ...], absent: NDArray[np.
     return theta
 
 
-def either_half(thetas: tuple[Floats, ...]) -> Floats:
-    """Return the first theta, with the parameters of the second for features and terms that only the second has."""
-    first, second = thetas[0], thetas[-1]
-    return np.where(np.isfinite(first), first, second)
+def completed(theta: Floats, other: Floats) -> Floats:
+    """Return theta with the parameters of features and terms that only the other has."""
+    return np.where(np.isfinite(theta), theta, other)
 
 
 def _layout(forms: tuple[Form, ...], D: int) -> tuple[list[Block], int]:

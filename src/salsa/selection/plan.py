@@ -13,6 +13,7 @@ from salsa.kernels.bandwidths import observed_spread, rule_of_thumb_bandwidth
 from salsa.kernels.symmetric import largest_order
 from salsa.learning import Form, Problem
 from salsa.learning.learn import learn_rho
+from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.losses import Loss
 from salsa.options import Options
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
@@ -72,12 +73,13 @@ def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, pro
 
 
 def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Kernel, float]:
-    """Return the equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
+    """Return the equal-relevance kernel and alpha of least loss by the splits that judge, over a ladder of orders."""
     D = sample.X.shape[1]
     kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
     if not options.order.candidates:
         rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, WORTHWHILE)
-    search = cross_validate(sample, kernel_of, rule, options.alphas, loss)
+    judged = sample._replace(splits=sample.splits.judging())
+    search = cross_validate(judged, kernel_of, rule, options.alphas, loss)
     return kernel_of(search.order), search.alpha
 
 
@@ -89,7 +91,10 @@ def _candidates(options: Options, problem: Problem, varying: int) -> list[tuple[
     if options.kernel.up_to and not orders:
         return [sum_forms(varying, D, base)]
     single = dict.fromkeys(min(d, varying) for d in orders or range(1, HIGHEST + 1))
-    return [(Form(base or SMOOTH, 1 if options.kernel.up_to else d, d),) for d in single]
+    if options.kernel.up_to:
+        return [(Form(base or SMOOTH, 1, d),) for d in single]
+    product = varying if D <= PRODUCT_LIMIT else 0  # of all features: pruning makes it the product of fewer
+    return [(Form(base or SMOOTH) if 1 < d == product else Form(base or SMOOTH, d, d),) for d in single]
 
 
 def _kernel_family(options: Options, problem: Problem) -> KernelOf:

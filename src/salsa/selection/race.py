@@ -27,7 +27,6 @@ from salsa.kernels.sum import SumKernel
 from salsa.kernels.symmetric import elementary_symmetric
 from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.learn import (
-    ROUGHLY,
     STARTS,
     Forms,
     Start,
@@ -38,7 +37,7 @@ from salsa.learning.learn import (
     only_features,
     prune_kernel,
 )
-from salsa.learning.parameters import PRODUCT_LIMIT, either_half
+from salsa.learning.parameters import PRODUCT_LIMIT, completed
 from salsa.losses import Loss
 from salsa.selection.results import Contender
 
@@ -58,10 +57,10 @@ Features = NDArray[np.bool_]  # (D,)
 
 
 class Winner(NamedTuple):
-    """The learned sum as it won: learned on half the rows, and the term that pruned it, with its allowance."""
+    """The learned sum as it won, learned on either half of the rows; the term that pruned it, and its allowance."""
 
-    learned: LearnedKernel
-    low: LearnedKernel | None = None
+    pair: Pair
+    low: Pair = ()
     allowance: float = 0.0
 
 
@@ -117,8 +116,7 @@ def race(
     excess, doubt = _mean(best.losses - reference.losses, sample)
     won = reference if excess > max(DOUBT * doubt, _material(reference)) else best
     record = tuple(contender._replace(won=contender is won.contender) for contender in court.contenders)
-    low = _joined(best.low) if best.low else None
-    return Race(record, None if won is reference else Winner(_joined(best.pair), low, best.allowance))
+    return Race(record, None if won is reference else Winner(_joined(best.pair), _joined(best.low), best.allowance))
 
 
 class _Court:
@@ -207,18 +205,18 @@ def _material(entry: _Entry) -> float:
 def finish(problem: Problem, winner: Winner) -> LearnedKernel:
     """Learn the winner again on more rows, prune it, and remove terms and orders that carry nothing.
 
-    If learning again on the first of ROWS gains less than STEADY log posterior per row, twice the rows have not changed
-    what matters, and even more rows are not learned from.
+    Learning starts from the half whose kernel explains these rows better. If it gains less than STEADY log posterior
+    per row on the first of ROWS, twice the rows have not changed what matters, and even more are not learned from.
     """
-    sample, learned = problem.rows(problem.splits.sample(problem.Y, ROWS[0])), winner.learned
-    if winner.low is not None:
-        low, _ = learn_again(sample, winner.low, ROUGHLY)
-        learned = only_features(learned, _features(prune_kernel(sample, low, winner.allowance)))
-    learned, gain = learn_again(sample, learned, ROUGHLY)
+    sample, pair = problem.rows(problem.splits.sample(problem.Y, ROWS[0])), winner.pair
+    if winner.low:
+        low, _ = learn_again(sample, *winner.low)
+        features = _features(prune_kernel(sample, low, winner.allowance))
+        pair = tuple(only_features(learned, features) for learned in pair)
+    learned, gain = learn_again(sample, *pair)
     learned = drop_terms(sample, learned, TERM_ALLOWANCE)
     if len(sample.X) < len(problem.X) and gain > STEADY:
-        sample = problem.rows(problem.splits.sample(problem.Y, ROWS[1]))
-    learned, _ = learn_again(sample, learned)
+        learned, _ = learn_again(problem.rows(problem.splits.sample(problem.Y, ROWS[1])), learned)
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
 
 
@@ -228,9 +226,13 @@ def _features(learned: LearnedKernel) -> Features:
     return features
 
 
-def _joined(pair: Pair) -> LearnedKernel:
-    """Return the kernel of the first half, with features of the second where only the second has them."""
-    return pair[0]._replace(theta=either_half(tuple(learned.theta for learned in pair)))
+def _joined(pair: Pair) -> Pair:
+    """Return the kernels of either half, each with the features and terms that only the other one has."""
+    thetas = [learned.theta for learned in pair]
+    return tuple(
+        learned._replace(theta=completed(learned.theta, other))
+        for learned, other in zip(pair, reversed(thetas), strict=True)
+    )
 
 
 def _mean(losses: Floats, sample: Problem) -> tuple[float, float]:

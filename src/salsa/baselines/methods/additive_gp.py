@@ -21,9 +21,11 @@ from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.learning import Form, Problem
-from salsa.learning.learn import CONVERGED, learn_kernel
+from salsa.learning.learn import learn_kernel
+from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.solvers.ridge import solve_once
 
+TOLERANCE = 5e-5  # log posterior per row: the paper has no other way to choose, so it is learned to convergence
 BASE = "gaussian"
 PRODUCT = "all"
 
@@ -62,7 +64,7 @@ class AdditiveGPRegressor(Method):
         splits = Splits(n, (), check_random_state(self.random_state))
         problem = Problem(X, Y / unit, Noise(np.ones(n)), splits, (BASE,) * D)
         rows = splits.sample(problem.Y, self.learning_rows)
-        learned = learn_kernel(problem.rows(rows), (form,), tolerance=CONVERGED)
+        learned = learn_kernel(problem.rows(rows), (form,), tolerance=TOLERANCE)
         self.kernel_, self.noise_ = learned.kernel, learned.noise
         coef, offset, _ = solve_once(learned.kernel(X, n_threads=1), problem.Y, learned.noise)
         self.expansion_ = KernelExpansion(learned.kernel, X, coef, offset).times(unit)
@@ -74,6 +76,10 @@ class AdditiveGPRegressor(Method):
         if not isinstance(self.learning_rows, Integral) or self.learning_rows < 2:
             raise ValueError(f"learning_rows={self.learning_rows!r} must be an integer of at least 2")
         if self.max_order == PRODUCT:
+            if D > PRODUCT_LIMIT:
+                raise ValueError(
+                    f"max_order={PRODUCT!r} takes at most {PRODUCT_LIMIT} features, not {D}: give a number"
+                )
             return Form(BASE)
         if isinstance(self.max_order, bool) or not isinstance(self.max_order, Integral) or self.max_order < 1:
             raise ValueError(f"max_order={self.max_order!r} must be an integer of at least 1, or {PRODUCT!r}")
