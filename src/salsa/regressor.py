@@ -76,9 +76,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         The most anchors of the low-rank solver, which takes as many as its tolerance asks for; the number of random
         features; the most rows of a part. None: 2000. Where there are no more rows than that, the fit is exact.
     cv : int, splitter or iterable, default=5
-        Folds of the cross-validation; a number means shuffled folds, of whole groups if ``fit`` is given groups. Given
-        splits judge everything: kernels, order, alpha, intervals. If all training rows of every split precede its test
-        rows, as in ``cv=TimeSeriesSplit(5)``, kernels are learned on earlier rows and judged on later ones.
+        Folds of the cross-validation; a number means folds of about equal size, of whole groups if ``fit`` is given
+        groups. They are shuffled, except where kernels are learned and the solver is exact: there, rows in the order of
+        the target go to the folds by turns, and no seed decides. Given splits judge everything: kernels, order, alpha,
+        intervals. If all training rows of every split precede its test rows, as in ``cv=TimeSeriesSplit(5)``, kernels
+        are learned on earlier rows and judged on later ones.
     categorical_features : "from_dtype", None, or array of indices, names or a mask, default="from_dtype"
         Columns of categories, compared for equality only: text and category dtypes, and what is given by number, name
         or mask. Ordered categories of pandas count as numbers by their rank. None: categories that are numbers count
@@ -88,7 +90,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     n_jobs : int, default=None
         Threads for kernel matrices; None or -1 means all. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Shuffles the folds where cv is a number, and draws the rows that relevances are learned from.
+        Shuffles the folds where cv is a number (see `cv` for the exception), and draws the rows that relevances are
+        learned from where there are more than 800.
     verbose : int, default=0
         1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
         told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.

@@ -59,11 +59,6 @@ class Splits:
             return None
         return tuple(folds_by(self.unit))
 
-    def judging(self) -> Splits:
-        """Return splits whose folds are those that judge."""
-        folds = self.judges
-        return replace(self, folds=tuple(folds_by(np.arange(self.n))) if folds is None else folds)
-
     def at(self, places: Places | NDArray[np.bool_]) -> Splits:
         """Return the splits of some of the rows; folds without a test row or a training row are left out."""
         rows = np.arange(self.n)[places]

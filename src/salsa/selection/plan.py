@@ -73,13 +73,12 @@ def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, pro
 
 
 def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Kernel, float]:
-    """Return the equal-relevance kernel and alpha of least loss by the splits that judge, over a ladder of orders."""
+    """Return the equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
     D = sample.X.shape[1]
     kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
     if not options.order.candidates:
         rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, WORTHWHILE)
-    judged = sample._replace(splits=sample.splits.judging())
-    search = cross_validate(judged, kernel_of, rule, options.alphas, loss)
+    search = cross_validate(sample, kernel_of, rule, options.alphas, loss)
     return kernel_of(search.order), search.alpha
 
 
