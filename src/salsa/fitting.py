@@ -53,6 +53,7 @@ from salsa.losses import SquaredError
 from salsa.options import Options
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
+from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
@@ -241,7 +242,7 @@ def _problem(
     options: Options, columns: Columns, rows: Observations, splits: Splits, total: float | None = None
 ) -> Problem:
     """Return the problem that a kernel is learned from, with the base kernel and distribution of every feature."""
-    categorical, base = columns.categorical, options.kernel.base or "gaussian"
+    categorical, base = columns.categorical, options.kernel.base or (SMOOTH if options.kernel.learned else "gaussian")
     w, noise = rows.weight, Noise(rows.weight, rows.group)
     limits = [None if is_category else MISSING_POINTS for is_category in categorical]
     distributions = tuple(distribution_of(x, w, limit) for x, limit in zip(rows.X.T, limits, strict=True))
