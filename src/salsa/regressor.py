@@ -60,8 +60,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         All orders 1..d, or only d (the paper). Weights of orders are equal unless they are learned.
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
-        is Gaussian (the paper) where relevances are not learned; learned sums have Matern 5/2 terms and a rough Laplace
-        product. A given base kernel is used in all terms: choose "matern52" for smooth curves.
+        is Gaussian (the paper) if relevances are equal or given, otherwise Matern 5/2; learned sums also have a rough
+        Laplace product. A given base kernel is used in all terms: choose "matern52" for smooth curves.
     bandwidth : "auto", "rule_of_thumb", float or array of shape (n_features,), default="auto"
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
