@@ -25,7 +25,7 @@ from salsa.learning.learn import learn_kernel
 from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.solvers.ridge import solve_once
 
-TOLERANCE = 5e-5  # log posterior per row: the paper has no other way to choose, so it is learned to convergence
+TOLERANCE = 5e-5  # learning ends when a few iterations gain less than this log posterior per row
 BASE = "gaussian"
 PRODUCT = "all"
 
