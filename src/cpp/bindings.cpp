@@ -18,6 +18,7 @@
 
 #include "bases.hpp"
 #include "block.hpp"
+#include "coordinates.hpp"
 #include "linear.hpp"
 #ifdef SALSA_X86
 #include "cpu.hpp"
@@ -34,6 +35,8 @@ using Cube = nb::ndarray<const double, nb::ndim<3>, nb::c_contig, nb::device::cp
 using Vector = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Codes = nb::ndarray<const std::int8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Array = nb::ndarray<nb::numpy, double>;
+template <class Number>
+using MatrixOf = nb::ndarray<const Number, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Bases = salsa::portable::Bases;  // names, codes, rates and limits are the same at every level
 
 void require(bool condition, const std::string& message) {
@@ -49,10 +52,11 @@ void require_aligned(const Arrays&... arrays) {
     require(aligned, "every array must be aligned; numpy.require(array, requirements='A') copies one that is not");
 }
 
-Array new_array(std::unique_ptr<double[]>& data, std::initializer_list<size_t> shape) {
-    double* raw = data.release();
-    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<double*>(p); });
-    return Array(raw, shape.size(), shape.begin(), owner);
+template <class Number>
+nb::ndarray<nb::numpy, Number> new_array(std::unique_ptr<Number[]>& data, std::initializer_list<size_t> shape) {
+    Number* raw = data.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<Number*>(p); });
+    return nb::ndarray<nb::numpy, Number>(raw, shape.size(), shape.begin(), owner);
 }
 
 std::unique_ptr<double[]> allocate(size_t count) { return std::unique_ptr<double[]>(new double[count ? count : 1]); }
@@ -113,10 +117,10 @@ salsa::Feature make_feature(int code, double relevance, double bandwidth, int co
     require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
             "bandwidth: every value must lie between 1e-150 and 1e150, or be infinite");  // its square must be a double
     require(std::isfinite(relevance), "relevance: every value must be finite");
-    salsa::Feature feature{code, relevance, 0.0, 0.0, column, missing};
+    salsa::Feature feature{code, relevance, 0.0, 0.0, column, missing, bandwidth, {}};
     Bases::with(code, [&](auto base) {
         feature.rate = base.rate(bandwidth);
-        feature.limit = base.limit(feature.rate);
+        feature.limit = base.limit(feature.rate, salsa::portable::log2_floor);
     });
     return feature;
 }
@@ -177,6 +181,7 @@ class Call {
     size_t m() const { return size_t(Z.n); }
     bool empty() const { return X.n == 0 || Z.n == 0; }
     salsa::Sum sum() const { return {terms_.data(), int(terms_.size())}; }
+    salsa::DoublePairs pairs() const { return {sweeps, sum(), X, salsa::Panels(Z)}; }
     const salsa::Kernel& only() const {
         require(terms_.size() == 1, "terms: this function takes one term");
         return terms_.front();
@@ -199,6 +204,12 @@ class Call {
     std::vector<salsa::Kernel> terms_;
 };
 
+template <class Pairs>
+void fill(const Call& call, const Pairs& pairs, typename Pairs::Value* out, salsa::Size stride) {
+    if (call.symmetric) salsa::symmetric_block(pairs, out, stride, call.threads);
+    else salsa::block(pairs, out, stride, call.threads);
+}
+
 Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
             const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing,
             const std::optional<Numbers>& columns, const std::optional<Terms>& terms) {
@@ -206,10 +217,42 @@ Array block(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, 
     auto out = allocate(call.n() * call.m());
     if (!call.empty()) {
         nb::gil_scoped_release release;
-        if (call.symmetric) salsa::symmetric_block(call.sweeps, call.sum(), call.X, out.get(), n_threads);
-        else salsa::block(call.sweeps, call.sum(), call.X, call.Z, out.get(), n_threads);
+        fill(call, call.pairs(), out.get(), salsa::Size(call.m()));
     }
     return new_array(out, {call.n(), call.m()});
+}
+
+using Output = nb::ndarray<float, nb::ndim<2>, nb::device::cpu>;  // rows of a matrix that is perhaps wider
+
+float* checked(const Output& out, const Call& call) {
+    require_aligned(out);
+    require(out.shape(0) == call.n() && out.shape(1) == call.m(), "out: one value per pair of rows of X and Z is needed");
+    require(out.shape(1) <= 1 || out.stride(1) == 1, "out: the values of a row must stand side by side");
+    require(out.shape(0) <= 1 || out.stride(0) >= std::int64_t(call.m()), "out: rows must not overlap");
+    return out.data();
+}
+
+nb::object block32(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
+                   const Vector& weights, int n_threads, const std::optional<std::string>& simd, const std::optional<Codes>& missing,
+                   const std::optional<Numbers>& columns, const std::optional<Terms>& terms, nb::object out) {
+    const Call call(X, Z, base, bandwidth, relevance, weights, n_threads, simd, {missing, columns, terms});
+    Output given;
+    if (!out.is_none() && !nb::try_cast<Output>(out, given, false)) throw nb::type_error("out: a matrix of float32 is needed");
+    std::unique_ptr<float[]> own;
+    if (out.is_none()) own.reset(new float[std::max<size_t>(call.n() * call.m(), 1)]);
+    float* data = own ? own.get() : checked(given, call);
+    const salsa::Size stride = own || call.n() <= 1 ? salsa::Size(call.m()) : salsa::Size(given.stride(0));
+    if (!call.empty()) {
+        nb::gil_scoped_release release;
+        const salsa::Coordinates coordinates(call.sum(), call.X, call.Z);
+        if (coordinates.accurate()) fill(call, coordinates.pairs(call.sweeps), data, stride);
+        else fill(call, salsa::RoundedPairs{call.pairs()}, data, stride);
+    }
+    if (!own) return out;
+    const size_t shape[] = {call.n(), call.m()};
+    float* raw = own.release();
+    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<float*>(p); });
+    return nb::cast(nb::ndarray<nb::numpy, float>(raw, 2, shape, owner));
 }
 
 Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,
@@ -389,6 +432,27 @@ Array times(const Matrix& B, const Matrix& A, bool upper, int n_threads, const s
     return new_array(out, {m, c});
 }
 
+// (q, rows) V T' and, with U (q, rows), (q, columns) U T, for a tile T (rows, columns), V (q, columns)
+template <class Number>
+auto tile_product(const MatrixOf<Number>& T, const MatrixOf<Number>& V, const std::optional<MatrixOf<Number>>& U,
+                  const std::optional<std::string>& simd) {
+    const size_t rows = T.shape(0), columns = T.shape(1), q = V.shape(0), across = U ? q : 0;
+    require_aligned(T, V, U ? *U : V);
+    require(V.shape(1) == columns, "V: one column per column of T is needed");
+    require(!U || (U->shape(0) == q && U->shape(1) == rows), "U: one row per row of V and one column per row of T are needed");
+    require(q <= 4096, "V: at most 4096 rows are possible");
+    const salsa::Sweeps& sweeps = choose(simd);
+    std::unique_ptr<Number[]> down(new Number[std::max<size_t>(q * rows, 1)]()), back(new Number[std::max<size_t>(across * columns, 1)]());
+    {
+        nb::gil_scoped_release release;
+        const Number* u = U ? U->data() : nullptr;
+        if constexpr (sizeof(Number) == 4)
+            sweeps.tile_product32(T.data(), salsa::Size(rows), salsa::Size(columns), V.data(), u, int(q), down.get(), back.get());
+        else sweeps.tile_product64(T.data(), salsa::Size(rows), salsa::Size(columns), V.data(), u, int(q), down.get(), back.get());
+    }
+    return std::tuple(new_array(down, {q, rows}), new_array(back, {across, columns}));
+}
+
 }  // namespace
 
 NB_MODULE(_core, module) {
@@ -408,6 +472,10 @@ NB_MODULE(_core, module) {
                "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(),
                "K (n, m) = sum_m weights_m e_m, added up over all terms; Z None: X with itself, half the work.");
+    module.def("block32", &block32, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
+               "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
+               "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(), "out"_a = nb::none(),
+               "K (n, m) in float32, within 4e-7 of its diagonal; written into `out`, whose rows may be parts of wider rows.");
     module.def("embed", &embed, "x"_a.noconvert(), "points"_a.noconvert(), "weights"_a.noconvert(), "base"_a, "bandwidth"_a,
                "simd"_a = nb::none(), "(n, 2): mean of a base kernel at x over weighted points, and its derivative by log bandwidth.");
     module.def("orders", &orders, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
@@ -437,6 +505,12 @@ NB_MODULE(_core, module) {
     module.def("solve", &solve, "R"_a.noconvert(), "X"_a.noconvert(), "backward"_a, "n_threads"_a = 1, "simd"_a = nb::none(),
                "Overwrites every row b of X (m, n) by the x with R'x = b, or with R x = b (backward), R (n, n) upper triangular. A row has "
                "the same bits whatever rows stand beside it.");
+    const char* about_tiles = "V T' (q, rows) and, with U (q, rows), U T (q, columns) of a tile T (rows, columns), all in float32 or all in "
+                              "float64; one reading of T serves both.";
+    module.def("tile_product", &tile_product<float>, "T"_a.noconvert(), "V"_a.noconvert(), "U"_a.noconvert().none(), "simd"_a = nb::none(),
+               about_tiles);
+    module.def("tile_product", &tile_product<double>, "T"_a.noconvert(), "V"_a.noconvert(), "U"_a.noconvert().none(), "simd"_a = nb::none(),
+               about_tiles);
     module.def("times", &times, "B"_a.noconvert(), "A"_a.noconvert(), "upper"_a = false, "n_threads"_a = 1, "simd"_a = nb::none(),
                "B A' (m, c), where upper says that A_ij = 0 for j < i; a row has the same bits whatever rows stand beside it.");
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernel.hpp"
@@ -13,31 +14,50 @@
 
 namespace salsa {
 
-struct Points {
-    const double* data;  // (n, columns), row-major
-    Size n;
-    int columns;
-    const double* row(Size i) const { return data + i * columns; }
+// An array that starts at a cache line, so that no pack lies across two lines
+template <class Real>
+class Lines {
+  public:
+    explicit Lines(Size size) : data_(size + line) {}
+    Real* data() { return const_cast<Real*>(std::as_const(*this).data()); }
+    const Real* data() const {
+        const auto address = reinterpret_cast<std::uintptr_t>(data_.data());
+        return data_.data() + (bytes - address % bytes) % bytes / sizeof(Real);
+    }
+
+  private:
+    static constexpr Size bytes = 64, line = bytes / sizeof(Real);
+    std::vector<Real> data_;
 };
 
-// Z (m, columns) cut into panels of `panel_width` points stored column by column; the last panel repeats the last point.
-class Panels {
+template <class Real>
+struct PointsOf {
+    const Real* data;  // (n, columns), row-major
+    Size n;
+    int columns;
+    const Real* row(Size i) const { return data + i * columns; }
+};
+using Points = PointsOf<double>;
+
+// Z (m, columns) cut into panels of `width` points stored column by column; the last panel repeats the last point.
+template <class Real, int width>
+class PanelsOf {
   public:
-    explicit Panels(const Points& Z) : m(Z.n), size_(Size(Z.columns) * panel_width), data_(count() * size_) {
+    explicit PanelsOf(const PointsOf<Real>& Z) : m(Z.n), size_(Size(Z.columns) * width), data_(count() * size_) {
         for (Size p = 0; p < count(); ++p)
             for (int j = 0; j < Z.columns; ++j)
-                for (int c = 0; c < panel_width; ++c)
-                    data_[p * size_ + j * panel_width + c] = Z.row(std::min(p * panel_width + c, m - 1))[j];
+                for (int c = 0; c < width; ++c) data_.data()[p * size_ + j * width + c] = Z.row(std::min(p * width + c, m - 1))[j];
     }
     const Size m;
-    Size count() const { return (m + panel_width - 1) / panel_width; }
-    int filled(Size p) const { return int(std::min<Size>(panel_width, m - p * panel_width)); }
-    const double* operator[](Size p) const { return data_.data() + p * size_; }
+    Size count() const { return (m + width - 1) / width; }
+    int filled(Size p) const { return int(std::min<Size>(width, m - p * width)); }
+    const Real* operator[](Size p) const { return data_.data() + p * size_; }
 
   private:
     const Size size_;
-    std::vector<double> data_;
+    Lines<Real> data_;
 };
+using Panels = PanelsOf<double, panel_width>;
 
 inline Size scratch_sum(const Sum& sum) {
     int d = 0;
@@ -55,42 +75,82 @@ inline void sum_values(const Sweeps& sweeps, const Sum& sum, const double* x, co
     }
 }
 
-// out (n, m): K[i, l] = k(x_i, z_l)
-inline void block(const Sweeps& sweeps, const Sum& sum, const Points& X, const Points& Z, double* out, int threads) {
-    const Panels panels(Z);
-    const Size m = Z.n, values = scratch_sum(sum), need = values + panel_width;
-    std::vector<double> scratch(threads * need);
-    for_row_tiles(X.n, threads, [&](Size begin, Size end, int thread) {
-        double *work = scratch.data() + thread * need, *tail = work + values;
-        for (Size p = 0; p < panels.count(); ++p)
-            for (Size i = begin; i < end; ++i) {
-                double* at = out + i * m + p * panel_width;
-                const bool whole = panels.filled(p) == panel_width;
-                sum_values(sweeps, sum, X.row(i), panels[p], work, whole ? at : tail);
-                if (!whole) std::copy_n(tail, panels.filled(p), at);
-            }
-    });
+// Values of all pairs, row by panel, for `block` and `symmetric_block`: a type of numbers `Value`, the `width` of a panel, and
+//     values(i, p, work, out)    out (width,): k of row i and the points of panel p; work: scratch() doubles
+struct DoublePairs {
+    using Value = double;
+    static constexpr int width = panel_width;
+    const Sweeps& sweeps;
+    const Sum sum;
+    const Points X;
+    const Panels panels;
+    Size n() const { return X.n; }
+    Size scratch() const { return scratch_sum(sum); }
+    void values(Size i, Size p, double* work, double* out) const { sum_values(sweeps, sum, X.row(i), panels[p], work, out); }
+};
+
+// float64 rounded to float32 at the end, for kernels and coordinates that float32 cannot hold
+struct RoundedPairs {
+    using Value = float;
+    static constexpr int width = panel_width;
+    const DoublePairs exact;
+    const Panels& panels = exact.panels;
+    Size n() const { return exact.n(); }
+    Size scratch() const { return exact.scratch() + panel_width; }
+    void values(Size i, Size p, double* work, float* out) const {
+        exact.values(i, p, work + panel_width, work);
+        std::copy_n(work, panel_width, out);
+    }
+};
+
+// out: K[i, l] = k(x_i, z_l) at out[i * stride + l]
+template <class Pairs>
+void block(const Pairs& pairs, typename Pairs::Value* out, Size stride, int threads) {
+    using Value = typename Pairs::Value;
+    constexpr Size width = Pairs::width;
+    const Size need = (pairs.scratch() + 7) / 8 * 8;  // whole cache lines
+    Lines<double> scratch(threads * need);
+    for_row_tiles(
+        pairs.n(), threads,
+        [&](Size begin, Size end, int thread) {
+            double* work = scratch.data() + thread * need;
+            alignas(64) Value tail[width];
+            for (Size p = 0; p < pairs.panels.count(); ++p)
+                for (Size i = begin; i < end; ++i) {
+                    Value* at = out + i * stride + p * width;
+                    const bool whole = pairs.panels.filled(p) == width;
+                    pairs.values(i, p, work, whole ? at : tail);
+                    if (!whole) std::copy_n(tail, pairs.panels.filled(p), at);
+                }
+        },
+        width);
 }
 
-// out (n, n): the block of X with itself from its lower tiles; upper tiles mirror them, bit for bit.
-inline void symmetric_block(const Sweeps& sweeps, const Sum& sum, const Points& X, double* out, int threads) {
-    const Panels panels(X);
-    const Size n = X.n, values = scratch_sum(sum), need = values + panel_width * panel_width;
-    std::vector<double> scratch(threads * need);
-    for_row_tiles(n, threads, [&](Size begin, Size end, int thread) {
-        double *work = scratch.data() + thread * need, *tile = work + values;
-        for (Size first = 0; first <= begin; first += panel_width) {
-            const Size p = first / panel_width, filled = panels.filled(p);
-            for (Size i = begin; i < end; ++i) {
-                double* row = tile + (i - begin) * panel_width;
-                sum_values(sweeps, sum, X.row(i), panels[p], work, row);
-                std::copy_n(row, filled, out + i * n + first);
+// The same for X with itself, from its lower tiles; upper tiles mirror them, bit for bit.
+template <class Pairs>
+void symmetric_block(const Pairs& pairs, typename Pairs::Value* out, Size stride, int threads) {
+    using Value = typename Pairs::Value;
+    constexpr Size width = Pairs::width;
+    const Size values = (pairs.scratch() + 7) / 8 * 8, need = values + width * width;  // whole cache lines
+    Lines<double> scratch(threads * need);
+    for_row_tiles(
+        pairs.n(), threads,
+        [&](Size begin, Size end, int thread) {
+            double* work = scratch.data() + thread * need;
+            Value* tile = reinterpret_cast<Value*>(work + values);
+            for (Size first = 0; first <= begin; first += width) {
+                const Size p = first / width, filled = pairs.panels.filled(p);
+                for (Size i = begin; i < end; ++i) {
+                    Value* row = tile + (i - begin) * width;
+                    pairs.values(i, p, work, row);
+                    std::copy_n(row, filled, out + i * stride + first);
+                }
+                if (first == begin) continue;
+                for (Size c = 0; c < filled; ++c)
+                    for (Size i = begin; i < end; ++i) out[(first + c) * stride + i] = tile[(i - begin) * width + c];
             }
-            if (first == begin) continue;
-            for (Size c = 0; c < filled; ++c)
-                for (Size i = begin; i < end; ++i) out[(first + c) * n + i] = tile[(i - begin) * panel_width + c];
-        }
-    });
+        },
+        width);
 }
 
 // out (d+1, n, m): weight_m e_m of every order in one sweep

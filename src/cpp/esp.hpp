@@ -46,17 +46,26 @@ inline void base_and_slope(const Feature& f, const double* x, const double* pane
         if (f.missing) value = where_nan(there, Pack(at[1]), value), slope = where_nan(there, Pack(at[2]), slope);
 }
 
-// One row x (D,) against one tile of columns; the state e_0..e_d stays in registers because d is known to the compiler.
+// e_0..e_d of the features begin..end-1, of which scaled(j, s) gives a_j k_j; the state stays in registers because d is known to
+// the compiler.
+template <int d, class P, class Scaled>
+inline void recursion(int begin, int end, Scaled scaled, P (&e)[d + 1][packs]) {
+    P s[packs];
+    for (int m = 0; m <= d; ++m)
+        for (int p = 0; p < packs; ++p) e[m][p] = P(m == 0 ? 1.0 : 0.0);
+    for (int j = begin; j < end; ++j) {
+        scaled(j, s);
+        for (int m = d; m > 1; --m)
+            for (int p = 0; p < packs; ++p) e[m][p] = fma(s[p], e[m - 1][p], e[m][p]);
+        for (int p = 0; p < packs; ++p) e[1][p] = e[1][p] + s[p];
+    }
+}
+
+// One row x (D,) against one tile of columns
 template <int d, bool missing>
 void tile_small(const Kernel& kernel, const double* x, const double* z, double* out) {
-    Pack e[d + 1][packs], s[packs];
-    for (int m = 0; m <= d; ++m)
-        for (int p = 0; p < packs; ++p) e[m][p] = Pack(m == 0 ? 1.0 : 0.0);
-    for (int j = 0; j < kernel.D; ++j) {
-        scaled_base<missing>(kernel.feature[j], x, z, s);
-        for (int m = d; m > 0; --m)
-            for (int p = 0; p < packs; ++p) e[m][p] = fma(s[p], e[m - 1][p], e[m][p]);
-    }
+    Pack e[d + 1][packs];
+    recursion<d>(0, kernel.D, [&](int j, Pack(&s)[packs]) { scaled_base<missing>(kernel.feature[j], x, z, s); }, e);
     for (int p = 0; p < packs; ++p) {
         Pack k(kernel.weight[0]);
         for (int m = 1; m <= d; ++m) k = fma(Pack(kernel.weight[m]), e[m][p], k);
@@ -73,8 +82,9 @@ inline Range orders_after(const Kernel& kernel, int seen) {
 // The sweep for any d: e (d+1, panel_width) in memory, two features at a time to halve the stores,
 //     e_m <- e_m + (s_1 + s_2) e_{m-1} + s_1 s_2 e_{m-2},
 // and only the orders that exist (m <= features seen) and can still reach `lowest` (m >= lowest - features to come).
-template <bool missing>
-inline void tile_any(const Kernel& kernel, const double* x, const double* z, double* e) {
+// scaled(j, s) gives a_j k_j.
+template <class Scaled>
+inline void recursion_any(const Kernel& kernel, Scaled scaled, double* e) {
     const int D = kernel.D, d = kernel.d;
     Pack s[packs], t[packs];
     for (int m = 0; m <= d; ++m)
@@ -82,8 +92,8 @@ inline void tile_any(const Kernel& kernel, const double* x, const double* z, dou
     for (int j = 0; j < D; j += 2) {
         const bool two = j + 1 < D;
         const int seen = two ? j + 2 : D;
-        scaled_base<missing>(kernel.feature[j], x, z, s);
-        if (two) scaled_base<missing>(kernel.feature[j + 1], x, z, t);
+        scaled(j, s);
+        if (two) scaled(j + 1, t);
         const Range range = orders_after(kernel, seen);
         const int high = range.high, low = range.low > 1 ? range.low : 1;
         for (int p = 0; p < packs; ++p) {
@@ -99,6 +109,11 @@ inline void tile_any(const Kernel& kernel, const double* x, const double* z, dou
             }
         }
     }
+}
+
+template <bool missing>
+inline void tile_any(const Kernel& kernel, const double* x, const double* z, double* e) {
+    recursion_any(kernel, [&](int j, Pack(&s)[packs]) { scaled_base<missing>(kernel.feature[j], x, z, s); }, e);
 }
 
 inline void weighted_sum(const Kernel& kernel, const double* e, double* out) {

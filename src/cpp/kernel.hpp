@@ -17,6 +17,7 @@ namespace salsa {
 using Size = std::ptrdiff_t;
 
 constexpr int panel_width = 32;
+constexpr int single_width = 64;  // points of a panel in float32
 constexpr int lane_step = 8;  // rows side by side come in multiples of this many lanes
 
 struct Feature {
@@ -26,6 +27,11 @@ struct Feature {
     double limit;      // |t| beyond which the base kernel is constant
     int column;        // its first column
     bool missing;      // whether it has missing values, and three columns
+    double bandwidth;  // h_j
+    struct {           // what blocks in float32 read of it, rounded once
+        float relevance, rate, nats, limit;  // nats: the rate times ln 2
+        float polynomial[4];                 // for k = p(r) e^-r: coefficients of a_j p in r / ln 2
+    } single;
 };
 
 struct Kernel {
@@ -42,6 +48,11 @@ struct Sum {  // k_1 + ... + k_T; the terms read the same columns, each those of
     int count;
     const Kernel* begin() const { return begin_; }
     const Kernel* end() const { return begin_ + count; }
+};
+
+struct Single {  // a sum in float32: rates and limits of its features are in the units of their columns (coordinates.hpp)
+    Sum sum;
+    int columns;
 };
 
 struct Gradient {      // sums over pairs of dL/dK times dK/dparameter, one lane per column
@@ -104,9 +115,17 @@ struct Sweeps {
     // y (rows, lanes): adds sum_j A_ij x_j to y_i, j ascending; x (columns, lanes), lanes a multiple of lane_step. A_ij stands at
     // a[i * stride + j] (by row) or a[j * stride + i] (by column).
     void (*add_products)(Order, const double* a, Size stride, Size rows, Size columns, const double* x, double* y, Size lanes);
+    // out (single_width,): the sum of all terms in float32. x (2, columns), panel (2, columns, single_width): the high and the low
+    // parts of coordinates. tile: tile_single(columns) floats. scratch: scratch_single(D, d) doubles, for the largest D and d.
+    void (*single)(const Single&, const float* x, const float* panel, float* tile, double* scratch, float* out);
+    // t (rows, columns), v (q, columns), u (q, rows) or null: out (q, rows) = v t', and with u, across (q, columns) += u t.
+    void (*tile_product32)(const float* t, Size rows, Size columns, const float* v, const float* u, int q, float* out, float* across);
+    void (*tile_product64)(const double* t, Size rows, Size columns, const double* v, const double* u, int q, double* out, double* across);
 };
 
 constexpr Size scratch_values(int d) { return (d + Size(1)) * panel_width; }
+constexpr Size tile_single(int columns) { return Size(columns) * single_width + (columns + Size(15)) / 16 * 16; }
+constexpr Size scratch_single(int D, int d) { return (D + Size(4)) * single_width + (d + Size(2)) * panel_width; }
 constexpr Size scratch_adjoint(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(3) * D) * panel_width; }
 constexpr Size scratch_shapley(int D, int d) { return ((D + Size(2)) * (d + Size(1)) + Size(1) + Size(2) * D) * panel_width; }
 

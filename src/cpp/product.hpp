@@ -15,9 +15,30 @@ constexpr double nats_floor = log2_floor * ln2;
 constexpr double smallest = 0x1p-1022;
 
 template <class Base>
-constexpr auto is_exponential(int) -> decltype(&Base::polynomial, bool()) { return true; }
+constexpr auto is_exponential(int) -> decltype(Base::nats(Feature(), Pack()), bool()) { return true; }
 template <class Base>
 constexpr bool is_exponential(long) { return false; }
+
+template <class Base>
+constexpr auto has_polynomial(int) -> decltype(Base::polynomial[0], bool()) { return true; }
+template <class Base>
+constexpr bool has_polynomial(long) { return false; }
+
+// p(r) - 1
+template <class Base, class P>
+inline P excess(P r) {
+    constexpr int degree = int(sizeof(Base::polynomial) / sizeof(double)) - 1;
+    if constexpr (degree == 1 && Base::polynomial[1] == 1.0) return r;
+    P q(Base::polynomial[degree]);
+    for (int i = degree - 1; i > 0; --i) q = fma(q, r, P(Base::polynomial[i]));
+    return q * r;
+}
+
+template <class Base>  // q p(r)
+inline Pack times_polynomial(Pack q, Pack r) {
+    if constexpr (has_polynomial<Base>(0)) return fma(excess<Base>(r), q, q);
+    else return q;
+}
 
 // e^-r times the polynomials, 0 beyond the floor
 inline Pack decayed(Pack polynomials, Pack r) {
@@ -45,7 +66,7 @@ inline void product_tile(const Kernel& kernel, const double* x, const double* z,
                 if constexpr (is_exponential<Base>(0)) {
                     const Pack own = base.nats(f, t);
                     r[p] = r[p] + own;
-                    polynomials[p] = base.polynomial(polynomials[p], own);
+                    polynomials[p] = times_polynomial<Base>(polynomials[p], own);
                 } else {
                     polynomials[p] = polynomials[p] * base.value(f, t);
                 }
@@ -85,7 +106,7 @@ inline void product_adjoint(const Kernel& kernel, const double* x, const double*
                     if constexpr (is_exponential<Base>(0)) {
                         const Pack own = base.nats(f, t);
                         r[p] = r[p] + own;
-                        polynomials[p] = base.polynomial(polynomials[p], own);
+                        polynomials[p] = times_polynomial<Base>(polynomials[p], own);
                         base.ratio(own).store(ratio + p * w);
                     } else {
                         const Pack k = base.value(f, t);

@@ -57,15 +57,15 @@ inline bool (*interrupted)() = [] { return false; };
 constexpr std::chrono::milliseconds patience{50};
 struct Interrupted {};
 
-// Call body(row_begin, row_end, thread) for tiles of panel_width rows; the last tiles first, as they are the largest under symmetry.
+// Call body(row_begin, row_end, thread) for tiles of `height` rows; the last tiles first, as they are the largest under symmetry.
 template <class Body>
-void for_row_tiles(Size n, int threads, Body body) {
+void for_row_tiles(Size n, int threads, Body body, Size height = panel_width) {
     using Clock = std::chrono::steady_clock;
     std::atomic<bool> stop{false};
     auto asked = Clock::now();  // by thread 0 only, which is the caller's
-    for_tiles((n + panel_width - 1) / panel_width, threads, [&](Size tile, int thread) {
+    for_tiles((n + height - 1) / height, threads, [&](Size tile, int thread) {
         if (stop.load(std::memory_order_relaxed)) return;
-        body(tile * panel_width, std::min(n, (tile + 1) * panel_width), thread);
+        body(tile * height, std::min(n, (tile + 1) * height), thread);
         if (thread == 0 && Clock::now() - asked > patience) {
             if (interrupted()) stop.store(true, std::memory_order_relaxed);
             asked = Clock::now();

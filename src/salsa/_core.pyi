@@ -1,4 +1,6 @@
-from numpy import float64, int8, int32
+from typing import Any
+
+from numpy import float32, float64, floating, int8, int32
 from numpy.typing import NDArray
 
 def simd_levels() -> list[str]: ...
@@ -17,6 +19,20 @@ def block(
     columns: NDArray[int32] | None = None,  # (D,): the first column of every feature; None: one after the other
     terms: NDArray[int32] | None = None,  # (T, 2): numbers of features and weights of every term; None: one term
 ) -> NDArray[float64]: ...  # (n, m)
+def block32(
+    X: NDArray[float64],
+    Z: NDArray[float64] | None,
+    base: NDArray[int8],
+    bandwidth: NDArray[float64],
+    relevance: NDArray[float64],
+    weights: NDArray[float64],
+    n_threads: int = 1,
+    simd: str | None = None,
+    missing: NDArray[int8] | None = None,
+    columns: NDArray[int32] | None = None,
+    terms: NDArray[int32] | None = None,
+    out: NDArray[float32] | None = None,  # (n, m): written and returned; its rows may be parts of wider rows
+) -> NDArray[float32]: ...  # (n, m)
 def orders(
     X: NDArray[float64],
     Z: NDArray[float64] | None,
@@ -114,3 +130,9 @@ def times(
     n_threads: int = 1,
     simd: str | None = None,
 ) -> NDArray[float64]: ...  # (m, c)
+def tile_product(  # all arrays in float32, or all in float64
+    T: NDArray[floating[Any]],  # (rows, columns)
+    V: NDArray[floating[Any]],  # (q, columns)
+    U: NDArray[floating[Any]] | None,  # (q, rows)
+    simd: str | None = None,
+) -> tuple[NDArray[floating[Any]], NDArray[floating[Any]]]: ...  # V T' (q, rows), U T (q, columns)
