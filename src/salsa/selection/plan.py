@@ -52,7 +52,8 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     bandwidth = None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
     equal, alpha = _equal_contender(options, sample, loss)
-    contenders, winner = race(sample, _candidates(options, sample, varying), equal, alpha, loss, progress)
+    total = float(n) if problem.total is None else problem.total
+    contenders, winner = race(sample, _candidates(options, sample, varying), equal, alpha, loss, total, progress)
     if winner is None:
         note = "equal relevances are kept: on held-out rows they are clearly better than learned ones"
         return Plan(kernel_of, rule, rho, contenders, note)

@@ -42,8 +42,9 @@ from salsa.losses import Loss
 from salsa.selection.results import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
-ROWS = (800, 2000)  # rows that the winner is learned from; the second only if the first changed what matters
+ROWS = (800, 2000, 4000)  # rows that the winner is learned from, one after the other while more rows matter
 STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
+MANY = 3000  # a fit to more rows always learns from the second of ROWS, and loses less by pruning
 SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
 #: Log likelihood that removing a feature may cost: its two parameters (AIC), or log n for n = 400 (BIC)
@@ -103,16 +104,18 @@ def race(
     equal: Kernel,
     alpha: float,
     loss: Loss,
+    total: float,
     progress: Progress | None = None,
 ) -> Race:
     """Let sums of the given forms compete with the equal-relevance kernel, which wins only if it is clearly better.
 
     The best sum is also learned with fewer features, those that its first term needs at larger and larger allowances.
+    `total` is the number of rows of the fit that the kernel is for.
     """
     court = _Court(sample, loss, progress)
     reference = court.equal(equal, alpha)
     best = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
-    best = _pruned(best, court.prunings(best), sample)
+    best = _pruned(best, court.prunings(best), sample, min(1.0, MANY / total))
     excess, doubt = _mean(best.losses - reference.losses, sample)
     won = reference if excess > max(DOUBT * doubt, _material(reference)) else best
     record = tuple(contender._replace(won=contender is won.contender) for contender in court.contenders)
@@ -180,18 +183,19 @@ class _Court:
         return entry
 
 
-def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem) -> _Entry:
+def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem, share: float) -> _Entry:
     """Return the entry, or a pruning that is better or hardly worse; of equally good prunings, the strongest.
 
     Pruning is one more choice made from the data: where the signal is weak it would keep one feature of many that
-    matter a little. So the increase of the loss plus its standard error must be immaterial.
+    matter a little. So the increase of the loss plus its standard error must be immaterial. Features that do not matter
+    to this sample may matter to a fit of many more rows, so only a share of a material increase is allowed there.
     """
 
     def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
         """Return the mean of the paired differences, and its standard error."""
         return _mean(new.losses - old.losses, sample)
 
-    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= _material(entry)]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= share * _material(entry)]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
     as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
     return as_good[-1] if as_good else entry
@@ -206,17 +210,23 @@ def finish(problem: Problem, winner: Winner) -> LearnedKernel:
     """Learn the winner again on more rows, prune it, and remove terms and orders that carry nothing.
 
     Learning starts from the half whose kernel explains these rows better. If it gains less than STEADY log posterior
-    per row on the first of ROWS, twice the rows have not changed what matters, and even more are not learned from.
+    per row, more rows have not changed what matters, and even more are not learned from; except that a fit to MANY rows
+    always learns from the second of ROWS.
     """
-    sample, pair = problem.rows(problem.splits.sample(problem.Y, ROWS[0])), winner.pair
+    first, *more = ROWS
+    sample, pair = problem.rows(problem.splits.sample(problem.Y, first)), winner.pair
     if winner.low:
         low, _ = learn_again(sample, *winner.low)
         features = _features(prune_kernel(sample, low, winner.allowance))
         pair = tuple(only_features(learned, features) for learned in pair)
     learned, gain = learn_again(sample, *pair)
     learned = drop_terms(sample, learned, TERM_ALLOWANCE)
-    if len(sample.X) < len(problem.X) and gain > STEADY:
-        learned, _ = learn_again(problem.rows(problem.splits.sample(problem.Y, ROWS[1])), learned)
+    always = (problem.total or 0) > MANY
+    for size in more:
+        if len(sample.X) == len(problem.X) or (gain <= STEADY and not always):
+            break
+        sample, always = problem.rows(problem.splits.sample(problem.Y, size)), False
+        learned, gain = learn_again(sample, learned)
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
 
 
