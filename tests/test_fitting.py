@@ -101,25 +101,13 @@ def test_the_mean_of_random_features_is_weighted(monkeypatch):
 
 
 class TestConjugateGradients:
-    def test_many_rows_have_intervals_without_the_kernel_matrix(self, tmp_path):
-        """The kernel matrix would exceed the limit: the low-rank fit on the same anchors gives the intervals."""
+    def test_many_rows_have_intervals_also_if_the_kernel_matrix_exceeds_the_memory_limit(self, tmp_path):
         X, y = additive_truth(n=3100, D=3)
-        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="200MB", **EQUAL)
+        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="90MB", **EQUAL)
         ends = model.fit(X[:3050], y[:3050]).predict_interval(X[3050:], 0.8)
         assert 0.5 < np.mean((ends[:, 0] <= y[3050:]) & (y[3050:] <= ends[:, 1])) <= 1.0
         model.save(tmp_path / "m.salsa")
         np.testing.assert_array_equal(salsa.load(tmp_path / "m.salsa").predict_interval(X[3050:], 0.8), ends)
-
-    def test_weights_reach_the_uncertainty(self):
-        X, y = additive_truth(n=150, D=3)
-        weight = np.random.default_rng(0).uniform(0.5, 2.0, 150)
-        settings = {"order": 1, "alpha": 0.1, **EQUAL}
-        found = SalsaRegressor(solver="pcg", rank=40, **settings).fit(X, y, weight)
-        exact = SalsaRegressor(solver="exact", **settings).fit(X, y, weight)
-        np.testing.assert_allclose(
-            found.predict(X, return_std=True)[1], exact.predict(X, return_std=True)[1], rtol=1e-5
-        )
-        assert set(found.search_.interval_scale) <= {"constant", "posterior", "local"}
 
 
 class TestWarnings:

@@ -20,7 +20,20 @@ from conftest import needs_data
 
 LIMIT = 5.0  # CPU seconds from the signal to the exception; a quarter of one is usual, and a slow machine is no mistake
 PHASES = (
-    *("race", "kernel", "order", "exact", "lowrank", "scores", "pcg", "divide", "features", "sweep", "predict"),
+    *(
+        "race",
+        "kernel",
+        "order",
+        "exact",
+        "lowrank",
+        "scores",
+        "pcg",
+        "tiles",
+        "divide",
+        "features",
+        "sweep",
+        "predict",
+    ),
     *("uncertainty", "interval", "sobol", "shapley", "report"),
 )
 

@@ -23,7 +23,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory
+from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory, tiled_bytes
 from salsa._utils.progress import Progress
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
@@ -35,11 +35,13 @@ from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
 from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
 from salsa.data.splits import (
+    DEFAULT_FOLDS,
     Given,
     Splits,
     TableSplits,
     drawn_splits,
     given_splits,
+    is_number,
     systematic_splits,
     table_splits,
 )
@@ -58,7 +60,8 @@ from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
 
-EXACT_ROWS = 3000  # with at most so many rows, solver="auto" is exact
+EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
+ITERATED_ROWS = 60_000  # with at most so many rows and one output, it has the exact fit by conjugate gradients
 DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
 SEARCH_ROWS = 2000  # rows that the order is chosen on
 MISSING_POINTS = 128  # points of the distribution that stands for a missing number
@@ -91,7 +94,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_features(options, D)
-    notes, (name, _) = _column_notes(seen), _solver(options, n)
+    notes, (name, _) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows:
         need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
         require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
@@ -116,7 +119,7 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     raw = given_splits(options.cv, Given(used, rows.X, rows.Y, rows.group), random_state)
     whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
     notes, n = [*notes, *whole.notes], len(whole.rows.X)
-    name, rank = _solver(options, n)
+    name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
@@ -171,10 +174,11 @@ def _fit_many(
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
-    (name, rank), n_folds = _solver(options, n), splits.n_folds
+    (name, rank), n_folds = _solver(options, n, D, seen.outputs), splits.n_folds
     solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
     limit = memory_limit_bytes(options.resources.memory_limit)
-    require_memory(solver.bytes(n, D, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
+    systems = n_folds * (seen.outputs if name == "pcg" else 1)
+    require_memory(solver.bytes(n, D, rank, systems, threads), limit, "this fit", LARGE_ADVICE)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -187,7 +191,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -231,11 +235,23 @@ def _for_weights(options: Options, mean: float) -> Options:
     return options if options.alphas is None else replace(options, alphas=tuple(a / mean for a in options.alphas))
 
 
-def _solver(options: Options, n: int) -> tuple[str, int]:
+def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
     """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact."""
     name, rank = options.solver, DEFAULT_RANK if options.rank is None else options.rank
-    few = name is None and options.rank is None and n <= EXACT_ROWS
-    return ("exact", n) if name == "exact" or few or rank >= n else (name or "lowrank", rank)
+    automatic = name is None and options.rank is None
+    if name == "exact" or rank >= n or (automatic and n <= EXACT_ROWS):
+        return "exact", n
+    if automatic and _matrix_fits(options, n, D, outputs):
+        return "pcg", rank
+    return name or "lowrank", rank
+
+
+def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
+    """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
+    systems = outputs * (options.cv if is_number(options.cv) else DEFAULT_FOLDS)
+    threads = thread_count(options.resources.threads, n, n, D)
+    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, DEFAULT_RANK, systems, threads)
+    return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
 
 
 def _problem(

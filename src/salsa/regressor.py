@@ -29,6 +29,7 @@ from salsa.persistence.model_file import read_model, write_model
 from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
 from salsa.uncertainty.continuation import find_outside, widened
 from salsa.uncertainty.cvplus import LowRankUncertainty
+from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 
 
@@ -66,15 +67,17 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         "auto" learns them with the relevances. Otherwise, and where relevances are not learned, h_j = c sd_j n^(-1/5)
         with c = 20 (the paper) or a given c; an array gives the h_j themselves.
     solver : {"auto", "exact", "lowrank", "pcg", "features", "divide"}, default="auto"
-        "exact" factorises the kernel matrix of all rows: n^3 flops and 40 n^2 bytes. "lowrank" has a few rows (anchors)
-        stand for all, learns the kernel and the order on a sample, and everything else on all rows: n rank^2 flops,
-        and memory that does not grow with n. "pcg" is the exact fit with the order and alpha that "lowrank" chooses, by
-        preconditioned conjugate gradients: n^2 kernel values in each of a few iterations, and memory for n rank
-        numbers. "features" are random features in place of anchors, and "divide" is the mean of exact fits to parts of
-        the rows: for comparison. "auto" is exact up to 3000 rows, unless a rank is given, and low-rank beyond.
+        "exact" factorises the kernel matrix of all rows: n^3 flops and 40 n^2 bytes. "pcg" is the exact fit, too, by
+        conjugate gradients on the kernel matrix in float32: a few dozen times n^2 flops and 2 n^2 bytes; a matrix that
+        does not fit into memory is computed again in every iteration. "lowrank" has a few rows (anchors) stand for all:
+        n rank^2 flops, and memory that does not grow with n. With more than 20 000 rows, all but "exact" learn the
+        kernel from a sample of them. "features" are random features in place of anchors, and "divide" is the mean of
+        exact fits to parts of the rows: for comparison. "auto" is "exact" up to 3000 rows, unless a rank is given,
+        "pcg" up to 60 000 if the matrix fits into memory (fewer with several targets), and "lowrank" beyond.
     rank : None or int, default=None
-        The most anchors of the low-rank solver, which takes as many as its tolerance asks for; the number of random
-        features; the most rows of a part. None: 2000. Where there are no more rows than that, the fit is exact.
+        The most anchors of the low-rank solver, which takes as many as its tolerance asks for, and of the
+        preconditioner of "pcg"; the number of random features; the most rows of a part. None: 2000. Where there are no
+        more rows than that, the fit is exact.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means folds of about equal size, of whole groups if ``fit`` is given
         groups. They are shuffled, except where kernels are learned and the solver is exact: there, rows in the order of
@@ -183,8 +186,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     ) -> Self:
         """Fit a table that need not fit into memory: it is read in blocks of rows, several times.
 
-        Up to 3000 rows, and with the solvers that need all rows, the table is read whole. Otherwise the result is the
-        same as from ``fit`` on the same rows, unless some are copies: these are held out together, but not merged.
+        Where the fit is exact (up to 60 000 rows), and with other solvers that need all rows, the table is read whole.
+        Otherwise the result is the same as from ``fit`` on the same rows, unless some are copies: these are held out
+        together, but not merged.
 
         Parameters
         ----------
@@ -245,11 +249,12 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         Closed forms give them, for the kernel and the penalty chosen on all rows. With groups, aggregated counts or
         given splits, the whole group or fold is left out; where later rows judge, only tested rows are returned. An
         exact fit keeps its rows, copies as one, in the order of ``expansion_.anchors`` (not of the table), and needs
-        their n x n kernel matrix. A low-rank fit does not keep its rows: give the training rows that you ask for, with
-        their weights. It leaves out single rows, and raises ValueError if it has groups.
+        their n x n kernel matrix. A fit by solver="pcg" keeps the predictions of the fits without each fold. A low-rank
+        fit does not keep its rows: give the training rows that you ask for, with their weights. It leaves out single
+        rows, and raises ValueError if it has groups.
         """
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        if isinstance(uncertainty, ExactUncertainty):
+        if isinstance(uncertainty, ExactUncertainty | IteratedUncertainty):
             return self._left_out_in_units(uncertainty.training_rows())
         assert isinstance(uncertainty, LowRankUncertainty)
         if X is None or y is None:
@@ -261,7 +266,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         values = self.expansion_.predict(rows, n_threads=threads)
         parts = [
             uncertainty.leave_one_out(given.some(some), values[some], k, prior, n_threads=threads)
-            for some, k, prior in self._blocks(rows, uncertainty)
+            for some, k, prior in self._blocks(rows, uncertainty.points)
         ]
         names = ("target", "prediction", "sd", "weight")
         whole = LeaveOneOut(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
@@ -306,14 +311,14 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     def _posterior_sd(self, X: Floats) -> Floats:
         """Return the standard deviation of f (n, q) at encoded rows, on the scale of learning."""
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        parts = [uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in self._blocks(X, uncertainty)]
-        return np.concatenate(parts)
+        blocks = self._blocks(X, uncertainty.sd_points)
+        return np.concatenate([uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in blocks])
 
-    def _blocks(self, X: Floats, uncertainty: Uncertainty) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield some rows of X at a time, their kernel values with the uncertainty's points, and their prior."""
+    def _blocks(self, X: Floats, points: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield some rows of X at a time, their kernel values with the points of an uncertainty, and their prior."""
         kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
-        for rows in row_blocks(len(X), len(uncertainty.points)):
-            yield rows, kernel(X[rows], uncertainty.points, n_threads=threads), kernel.diagonal(X[rows])
+        for rows in row_blocks(len(X), len(points)):
+            yield rows, kernel(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -340,7 +345,7 @@ def _intervals(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Float
     values = model.expansion_.predict(X, n_threads=threads)
     parts = [
         uncertainty.interval(values[rows], k, prior, coverage, X[rows], n_threads=threads)
-        for rows, k, prior in model._blocks(X, uncertainty)
+        for rows, k, prior in model._blocks(X, uncertainty.points)
     ]
     return values, np.concatenate(parts)
 

@@ -158,15 +158,15 @@ class TestAgainstBruteForce:
 
 
 def test_bands_of_an_iterated_fit_refer_to_the_anchors_of_its_preconditioner():
-    """More than 3000 rows have the uncertainty of a low-rank fit; f_j is f minus its mean over the background of j."""
-    X, y = additive_truth(3100, 3)
+    """The effect f_j is f minus its mean over the background of j."""
+    X, y = additive_truth(300, 3)
     model = SalsaRegressor(1, alpha=1e-3, relevance="equal", solver="pcg", rank=50, random_state=0).fit(X, y)
     uncertainty, rows, points = fitted_of(model).uncertainty, X[:40], np.linspace(-1, 1, 7)
-    assert len(uncertainty.points) < len(model.expansion_.anchors)
+    assert len(uncertainty.sd_points) < len(model.expansion_.anchors)
     shown, background = np.zeros((len(points), 3)), np.zeros((len(rows), 3))
     shown[:, 1], background[:, 1] = points, rows[:, 1]
     K = model.expansion_.kernel
-    k = K(shown, uncertainty.points) - K(background, uncertainty.points).mean(axis=0)
+    k = K(shown, uncertainty.sd_points) - K(background, uncertainty.sd_points).mean(axis=0)
     prior = K.diagonal(shown) - 2 * K(shown, background).mean(axis=1) + K(background, background).mean()
     expected = uncertainty.posterior_sd(k, prior, constant=0.0)[:, 0]
     found = explain.decompose(model, rows).effect(1, points=[points]).sd

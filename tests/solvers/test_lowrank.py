@@ -22,7 +22,6 @@ from salsa.losses import SquaredError
 from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers import RidgeTask, find_solver
 from salsa.solvers.anchors import choose_anchors
-from salsa.solvers.pcg import solve_pcg
 from salsa.solvers.ridge import solve_once
 from salsa.uncertainty.cvplus import KINDS
 
@@ -171,30 +170,6 @@ def fitted(X, y, weight=None, **options):
     return SalsaRegressor(**parameters).fit(X, y, weight)
 
 
-class TestConjugateGradients:
-    @pytest.mark.parametrize("weighted", [False, True])
-    def test_pcg_equals_the_exact_fit(self, weighted):
-        X, y, _ = simulated(300)
-        weight = np.random.default_rng(0).uniform(0.5, 2, 300) if weighted else None
-        new = simulated(50, seed=1)[0]
-        Y = np.column_stack([y, y**2])
-        pcg, exact = fitted(X, Y, weight, solver="pcg"), fitted(X, Y, weight, rank=None, solver="exact")
-        np.testing.assert_allclose(pcg.predict(new), exact.predict(new), atol=1e-6)
-        assert any("conjugate gradients: " in note for note in pcg.search_.notes)
-
-    def test_a_better_factor_needs_fewer_iterations(self):
-        kernel, X, Y = problem(n=200)
-        iterations = [
-            solve_pcg(anchors_of(kernel, X, rank), X, Y, 0.01, Noise(np.ones(200))).iterations for rank in (5, 50, 190)
-        ]
-        assert iterations[0] > iterations[1] > iterations[2]
-
-    def test_a_target_of_zeros_has_zero_coefficients(self):
-        kernel, X, _ = problem()
-        solved = solve_pcg(anchors_of(kernel, X, 20), X, np.zeros((60, 1)), 0.1, Noise(np.ones(60)))
-        assert (np.abs(solved.coef) < 1e-12).all()
-
-
 class TestGroups:
     """Groups in sums over rows: a full-rank fit is the exact fit with the same noise."""
 
@@ -232,30 +207,19 @@ class TestGroups:
         sd = solution.uncertainty.posterior_sd(task.kernel(new, anchors), task.kernel.diagonal(new))
         np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-4)
 
-    @pytest.mark.parametrize("solver", ["lowrank", "pcg"])
-    def test_fits_of_sums_equal_the_exact_fit_with_groups(self, solver, monkeypatch):
+    def test_fits_of_sums_equal_the_exact_fit_with_groups(self, monkeypatch):
         monkeypatch.setattr("salsa.solvers.lowrank.LEFT_OF_ALPHA", 0.0)
         task, rows = self.task()
         kernel = SumKernel([task.kernel, AdditiveKernel(np.full(6, 0.5), np.ones(6), [0.1, 1.0], "laplace")])
-        solution, new = find_solver(solver).solve(task._replace(kernel=kernel)), additive_truth(n=20, seed=5)[0]
+        solution, new = find_solver("lowrank").solve(task._replace(kernel=kernel)), additive_truth(n=20, seed=5)[0]
         K, k = (sum(term(Z, rows.X) for term in kernel.terms) for Z in (rows.X, new))
         R = naive.noise_covariance(rows.weight, rows.group, 0.8)
         coef, offset = naive.ridge(K, rows.Y, 0.1, R)
         np.testing.assert_allclose(solution.expansion.predict(new), offset + k @ coef, atol=1e-6)
         kept, prior = solution.uncertainty, kernel.diagonal(new)
-        kept.prepare(None, 1)
         sd = kept.posterior_sd(kernel(new, kept.points), prior)
         t, amplitude = naive.remainder(K, k, prior, 0.1, R), np.einsum("ij,ij->j", rows.Y, coef) / 89
         np.testing.assert_allclose(sd, np.sqrt(np.outer(t, amplitude)), rtol=1e-4)
-
-    def test_pcg_equals_the_exact_fit_with_groups(self):
-        task, rows = self.task()
-        anchors = anchors_of(task.kernel, rows.X, 40)
-        found = solve_pcg(anchors, rows.X, rows.Y, 0.1, Noise(rows.weight, rows.group, 0.8))
-        R = naive.noise_covariance(rows.weight, rows.group, 0.8)
-        coef, offset = naive.ridge(task.kernel(rows.X), rows.Y, 0.1, R)
-        np.testing.assert_allclose(found.coef, coef, atol=1e-6)
-        np.testing.assert_allclose(found.offset, offset, atol=1e-6)
 
     def test_intervals_of_groups_count_groups(self):
         task, _ = self.task()
@@ -477,13 +441,13 @@ class TestRegressor:
         np.testing.assert_array_equal(one.predict(X[:50]), two.predict(X[:50]))
         np.testing.assert_array_equal(one.predict_interval(X[:50]), two.predict_interval(X[:50]))
 
-    def test_many_rows_are_low_rank_by_default(self):
+    def test_rows_beyond_the_exact_fits_are_low_rank_by_default(self, monkeypatch):
         X, y, _ = simulated(3500)
-        model = SalsaRegressor(order=2, relevance="equal", random_state=0).fit(X, y)
-        assert len(model.expansion_.anchors) < 2000
-        assert (
-            len(SalsaRegressor(order=2, alpha=1.0, relevance="equal").fit(X[:300], y[:300]).expansion_.anchors) == 300
-        )
+        settings = {"order": 2, "alpha": 1.0, "relevance": "equal", "random_state": 0}
+        assert len(SalsaRegressor(**settings).fit(X, y).expansion_.anchors) == 3500
+        monkeypatch.setattr("salsa.fitting.ITERATED_ROWS", 3400)
+        assert len(SalsaRegressor(**settings).fit(X, y).expansion_.anchors) < 2000
+        assert len(SalsaRegressor(**settings).fit(X[:300], y[:300]).expansion_.anchors) == 300
 
     def test_a_rank_that_is_too_small_is_noted(self):
         X, y, _ = simulated(500)

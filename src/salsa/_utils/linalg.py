@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.linalg.lapack import dpotrf
 
+from salsa import _core
 from salsa._utils.arrays import Floats
 
+Tile = NDArray[np.floating[Any]]  # float32 or float64
 _JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
 
 
@@ -59,3 +64,8 @@ def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floa
         return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)
     except LinAlgError:
         return eigh(A, driver="ev", check_finite=False)
+
+
+def tile_products(tile: Tile, V: Tile, U: Tile | None) -> tuple[Tile, Tile]:
+    """Return V T' (c, rows) and, with U (c, rows), U T (c, columns), by one reading of the tile T (rows, columns)."""
+    return _core.tile_product(tile, V, U)

@@ -19,6 +19,7 @@ _UNITS = {
     "TIB": 2**40,
 }
 DEFAULT_SHARE = 0.8  # share of the memory that is available now
+TILE = 2048  # rows and columns of a tile of a large matrix: 16 MB in float32
 BLOCK_NUMBERS = 2**21  # kernel values in a block of rows: 16 MiB
 SMALLER_TABLE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
 EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {SMALLER_TABLE}", f"Give a smaller rank, {SMALLER_TABLE}"
@@ -86,6 +87,17 @@ def row_blocks(m: int, n: int) -> Iterator[slice]:
     """Return slices of the m rows of an (m, n) kernel matrix, each of about BLOCK_NUMBERS values."""
     step = max(1, BLOCK_NUMBERS // max(n, 1))
     return (slice(start, min(start + step, m)) for start in range(0, m, step))
+
+
+def tile_bytes(n: int, *, double: bool = False) -> int:
+    """Return the bytes of a tile of an (n, n) matrix in float32 or float64."""
+    return (8 if double else 4) * min(n, TILE) ** 2
+
+
+def tiled_bytes(n: int, *, double: bool = False) -> int:
+    """Return the bytes of the tiles on and below the diagonal of an (n, n) matrix: about half of the matrix."""
+    count = -(-n // TILE)
+    return count * (count + 1) // 2 * tile_bytes(n, double=double)
 
 
 def exact_bytes(n: int) -> int:

@@ -296,7 +296,7 @@ def fold_numbers(splits: Splits) -> tuple[Places, bool]:
     if not expanding:
         advice = "give a number of folds, or splits such as those of GroupKFold or TimeSeriesSplit"
         rule = "splits that test every row exactly once, or that train on all rows before the tested ones"
-        raise ValueError(f"cv: the low-rank solver needs {rule}: {advice}; or solver='exact', which takes any")
+        raise ValueError(f"cv: the solvers of many rows need {rule}: {advice}; or solver='exact', which takes any")
     return number, True
 
 

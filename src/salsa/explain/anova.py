@@ -63,8 +63,7 @@ def decompose(
     rows : table like X, default=None
         Rows as they are, with the correlations of their features, for the column share_over_rows; None: background, or
         the training rows if no background is given. Low-rank models do not keep their training rows, and weighted fits
-        by solver="divide" (or "pcg" beyond 3000 rows) do not keep the weights: without rows and background the column
-        is NaN.
+        by solver="divide" do not keep the weights: without rows and background the column is NaN.
     output : int, default=0
         Which target of a multi-output model to explain, counted from 0.
 
@@ -260,11 +259,11 @@ class Anova:
 
     @cached_property
     def _witnesses(self) -> Subject:
-        """The function on the points that the uncertainty uses; these are not the anchors for pcg with many rows."""
+        """The function on the points of standard deviations; for conjugate gradients, these are some of the anchors."""
         expansion, uncertainty = self.subject.expansion, fitted_of(self.model).uncertainty
         if isinstance(uncertainty, Unavailable):
             raise ValueError(uncertainty.reason)
-        if (points := uncertainty.points) is expansion.anchors:
+        if (points := uncertainty.sd_points) is expansion.anchors:
             return self.subject
         return replace(self.subject, expansion=replace(expansion, anchors=points, coef=np.zeros((len(points), 0))))
 

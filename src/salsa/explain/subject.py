@@ -24,6 +24,7 @@ from salsa.explain.kernel_term import KernelTerm
 from salsa.fitted import fitted_of
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
+from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 
 MISSING = "missing"
@@ -187,13 +188,15 @@ def _transform(model: Any) -> str | None:
 def training_rows_of(model: Any) -> Rows | None:
     """Return the training rows and their weights, or None if the model does not keep both.
 
-    The anchors of a low-rank model are no sample of its rows. Iterated and divided fits do not keep weights.
+    The anchors of a low-rank model are no sample of its rows. Divided fits do not keep weights.
     """
     expansion, uncertainty = model.expansion_, fitted_of(model).uncertainty
     if expansion.marginals is None:
         return Rows.weighted(expansion.anchors)
     if isinstance(uncertainty, ExactUncertainty):
         return Rows.weighted(expansion.anchors, uncertainty.noise.weight)
+    if isinstance(uncertainty, IteratedUncertainty):
+        return Rows.weighted(expansion.anchors, uncertainty.weight)
     return None
 
 

@@ -32,13 +32,15 @@ from salsa.persistence.archive import entry, naming, read_archive, write_archive
 from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
-from salsa.uncertainty import Unavailable, Uncertainty
+from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
 from salsa.uncertainty.cvplus import CLASSES, KINDS, CVPlus, LowRankUncertainty, lower_root
 from salsa.uncertainty.interval_scores import LOCAL
+from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
 
-WITHOUT_SUMS, WITH_SUMS = 3, 4  # the formats of models of one term, which earlier versions read, and of sums
+#: The formats of models of one term, which earlier versions read, of sums, and of exact fits by iteration
+WITHOUT_SUMS, WITH_SUMS, ITERATED = 3, 4, 5
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
@@ -66,7 +68,8 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         header["transform"], kept["smear"] = fitted.transform.name, fitted.transform.residual
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
-    write_archive(path, header, arrays | kept, WITH_SUMS if "terms" in kernel else WITHOUT_SUMS)
+    version = ITERATED if "iterated_places" in kept else WITH_SUMS if "terms" in kernel else WITHOUT_SUMS
+    write_archive(path, header, arrays | kept, version)
 
 
 def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
@@ -294,15 +297,30 @@ def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Float
     """Return the arrays of an uncertainty; the factor L of a low-rank one follows from the anchors."""
     if isinstance(uncertainty, ExactUncertainty):
         return _exact_state(uncertainty)
+    if isinstance(uncertainty, IteratedUncertainty):
+        return _iterated_state(uncertainty)
     if not isinstance(uncertainty, LowRankUncertainty):
         return {}
-    kept = uncertainty.cvplus
+    arrays = _cvplus_state(uncertainty.cvplus, uncertainty.unit, uncertainty.grouped, uncertainty.mean_weight)
+    return arrays | {"cv_points": uncertainty.points}
+
+
+def _iterated_state(uncertainty: IteratedUncertainty) -> dict[str, Floats]:
+    """Return the arrays of an iterated fit; its points are the anchors of the function."""
+    arrays = {f"left_out_{name}": values for name, values in vars(uncertainty.left_out).items()}
+    arrays |= {"coefs": uncertainty.coefs.reshape(-1, len(uncertainty.unit)), "places": _numbers(uncertainty.places)}
+    arrays["weight"] = uncertainty.weight
+    kept = _cvplus_state(uncertainty.cvplus, uncertainty.unit, False, 1.0)
+    del kept["cv_thetas"]  # the coefficients take their place
+    return kept | {f"iterated_{name}": values for name, values in arrays.items()}
+
+
+def _cvplus_state(kept: CVPlus, unit: Floats, grouped: bool, mean_weight: float) -> dict[str, Floats]:
     arrays = {"mean": kept.mean, "root": kept.root, "amplitude": kept.amplitude, "offsets": kept.offsets}
     arrays |= {"scalars": np.array([kept.alpha, kept.weight]), "scaled": _numbers([*map(KINDS.index, kept.scale)])}
     arrays |= {"thetas": kept.thetas.reshape(-1, len(kept.scale)), "below": kept.below.reshape(-1, CLASSES)}
-    arrays |= {"unit": uncertainty.unit, "points": uncertainty.points}
-    kinds = [kept.largest, kept.units, kept.forward, kept.rho, uncertainty.grouped, uncertainty.mean_weight]
-    arrays["judged"] = _numbers(kinds)
+    arrays["unit"] = unit
+    arrays["judged"] = _numbers([kept.largest, kept.units, kept.forward, kept.rho, grouped, mean_weight])
     if kept.local is not None:
         g = kept.local.g
         arrays |= {"local_anchors": g.anchors, "local_coef": g.coef, "local_offset": g.offset}
@@ -333,18 +351,45 @@ def uncertainty_from(
     if "cv_unit" not in arrays:
         added = penalty(expansion.kernel, expansion.anchors, alpha)
         return ExactUncertainty(expansion, added, *_exact_judged(arrays, expansion))
-    points, unit = arrays.get("cv_points", expansion.anchors), arrays["cv_unit"]
+    places = _places(arrays, "iterated_places", None, len(expansion.anchors))
+    if places is not None and len(np.unique(places)) < len(places):
+        raise ValueError("its anchors occur more than once")
+    points = arrays.get("cv_points", expansion.anchors) if places is None else expansion.anchors[places]
+    unit = arrays["cv_unit"]
     if points.shape[1:] != expansion.anchors.shape[1:]:
         raise ValueError("its uncertainty is not of its features")
+    if arrays["cv_mean"].shape != (len(points),):  # before a matrix of so many rows is computed
+        raise ValueError("its uncertainty does not fit its anchors")
     with one_blas_thread():  # as in the fit, for the same bits
         kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
     in_range = ((unit > 0) & np.isfinite(unit)).all()
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not in_range:
         raise ValueError("its uncertainty is not of its outputs")
+    if places is not None:
+        return _iterated(arrays, expansion, kept, unit, places)
     *_, grouped, mean = arrays.get("cv_judged", _USUAL)
     if not WEIGHT_LIMITS[0] <= mean <= WEIGHT_LIMITS[1]:
         raise ValueError("its mean weight is out of range")
     return LowRankUncertainty(kept, unit, points, grouped=bool(grouped), mean_weight=float(mean))
+
+
+def _iterated(
+    arrays: Mapping[str, Floats], expansion: KernelExpansion, kept: CVPlus, unit: Floats, places: Places
+) -> IteratedUncertainty:
+    """Return the uncertainty of an iterated fit."""
+    (n, q), folds = expansion.coef.shape, len(kept.offsets)
+    left = [arrays[f"iterated_left_out_{name}"] for name in ("target", "prediction", "sd", "weight")]
+    coefs, weight, m = arrays["iterated_coefs"], arrays["iterated_weight"], len(left[-1])
+    shaped = all(values.shape == (m, q) for values in left[:3]) and left[3].shape == (m,) and m <= n
+    if not shaped or coefs.shape != (folds * n, q) or weight.shape != (n,):
+        raise ValueError("its uncertainty does not fit its rows")
+    low, high = WEIGHT_LIMITS
+    if not all(((values >= low) & (values <= high)).all() for values in (weight, left[3])):
+        raise ValueError(f"its weights are not between {low:.0e} and {high:.0e}")
+    if not all(np.isfinite(values).all() for values in (coefs, *left)) or (left[2] < 0).any():
+        raise ValueError("its uncertainty is not finite, or has negative standard deviations")
+    fits = coefs.reshape(folds, n, q)
+    return IteratedUncertainty(kept, unit, expansion.anchors, weight, places, fits, LeaveOneOut(*left))
 
 
 def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
@@ -392,11 +437,11 @@ def _places(arrays: Mapping[str, Floats], name: str, n: int | None, most: int | 
 
 def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion) -> CVPlus:
     offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
-    (folds, q), r = offsets.shape, len(L)
+    (folds, q), r, iterated = offsets.shape, len(L), "iterated_places" in arrays
     shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
     largest, units, forward, rho, *_ = _known(arrays, "cv_judged", _USUAL.shape, _USUAL)
     counted = 1 if forward else folds
-    shapes |= {"thetas": (folds * r, q), "below": (q * counted, CLASSES)}
+    shapes |= {"below": (q * counted, CLASSES)} | ({} if iterated else {"thetas": (folds * r, q)})
     if any(arrays[f"cv_{name}"].shape != shape for name, shape in shapes.items()):
         raise ValueError("its uncertainty does not fit its anchors")
     if not all(np.isfinite(arrays[f"cv_{name}"]).all() for name in (*shapes, "offsets")):
@@ -405,7 +450,8 @@ def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion)
         raise ValueError("its uncertainty has negative variances or counts")
     if not (largest > 0 and units >= 0 and 0 <= rho < np.inf and np.isin(arrays["cv_scaled"], range(len(KINDS))).all()):
         raise ValueError("its uncertainty has a scale, a number of units or a variance out of range")
-    thetas, below = arrays["cv_thetas"].reshape(folds, r, q), arrays["cv_below"].reshape(q, counted, CLASSES)
+    thetas = np.zeros((folds, 0, q)) if iterated else arrays["cv_thetas"].reshape(folds, r, q)
+    below = arrays["cv_below"].reshape(q, counted, CLASSES)
     root = arrays["cv_root"]  # no triangle in files of earlier versions
     root = lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
     parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)

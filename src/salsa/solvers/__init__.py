@@ -53,6 +53,7 @@ class RidgeTask(NamedTuple):
     table: TableSplits | None = None  # the splits of all rows, if there are more
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
     mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
+    memory: int = 0  # bytes that the solver may take
 
     @property
     def noise(self) -> Noise:

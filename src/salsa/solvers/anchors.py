@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
@@ -37,6 +38,14 @@ class Anchors:
         return KernelExpansion(self.kernel, self.points, coef, offset)
 
 
+class Pivoted(NamedTuple):
+    """Anchors among rows: their places (r,), features F (n, r) of all rows, and the unexplained share of the trace."""
+
+    places: Places
+    F: Floats
+    left: float
+
+
 def choose_anchors(
     kernel: Kernel,
     X: Floats,
@@ -47,6 +56,20 @@ def choose_anchors(
     n_threads: int | None = None,
 ) -> Anchors:
     """Choose rows of X as anchors until the unexplained share of the trace is below `tolerance`, at most `rank`."""
+    places, _, left = pivoted_cholesky(kernel, X, rank, tolerance, random_state, n_threads=n_threads)
+    return Anchors(kernel, X[places], positive_factor(kernel(X[places])), left)
+
+
+def pivoted_cholesky(
+    kernel: Kernel,
+    X: Floats,
+    rank: int,
+    tolerance: float,
+    random_state: RandomState,
+    *,
+    n_threads: int | None = None,
+) -> Pivoted:
+    """Choose anchors as ``choose_anchors``, and return their features of all rows: K (n, n) ~ F F'."""
     n = len(X)
     F, diagonal = np.empty((n, min(rank, n)), order="F"), kernel.diagonal(X)
     left, total, pivots = diagonal.copy(), diagonal.sum(), np.empty(0, dtype=np.intp)
@@ -60,8 +83,9 @@ def choose_anchors(
         left -= np.sum(F[:, k : k + len(new)] ** 2, axis=1)
         left[left < ROUNDING * diagonal] = 0.0
         pivots = np.append(pivots, new)
-    pivots = pivots if len(pivots) else np.zeros(1, dtype=np.intp)  # any row does for a kernel of zeros
-    return Anchors(kernel, X[pivots], positive_factor(kernel(X[pivots])), float(left.sum() / total) if total else 0.0)
+    if len(pivots) == 0:  # any row does for a kernel of zeros
+        return Pivoted(np.zeros(1, dtype=np.intp), np.zeros((n, 1)), 0.0)
+    return Pivoted(pivots, F[:, : len(pivots)], float(left.sum() / total))
 
 
 def _accepted(drawn: Places, kernel: Kernel, X: Floats, F: Floats, random_state: RandomState) -> Places:

@@ -251,7 +251,7 @@ def _then(one: HeldOutRows, other: HeldOutRows) -> HeldOutRows:
 
 def _scores(anchors: Anchors, cvplus: CVPlus, unit: Floats, level: Floats, block: Block) -> Scores:
     F, prior = anchors.features(block.X, n_threads=1), anchors.kernel.diagonal(block.X)
-    return cvplus.scores(block.X, F, prior, block.Y / unit - level, block.fold)
+    return cvplus.scores(block.X, *cvplus.held_out(F, prior, block.Y / unit - level, block.fold), block.fold)
 
 
 def _added(

@@ -1,129 +1,246 @@
-"""The exact fit without its n x n matrix: conjugate gradients, preconditioned by a low-rank factor.
+"""The exact fit to as many rows as memory holds: conjugate gradients on the kernel matrix in float32.
 
-1. Choose anchors, and alpha by the cross-validation error of the low-rank fit. 2. Solve the exact fit for that alpha.
-
-(K + A) z = b, A = alpha W^-1, with K ~ F F' from a few anchors: the preconditioner F F' + A is inverted by Woodbury's
-formula, (FF' + A)^-1 = A^-1 - A^-1 F (I + F'A^-1 F)^-1 F'A^-1. Kernel blocks are recomputed in every iteration,
-so memory is n r numbers; a good factor keeps the iterations few.
+1. Choose anchors among all rows; their features precondition all systems (``systems``).
+2. Compute the kernel matrix, once (``tiles``).
+3. Choose alpha by the cross-validation error of exact fits. The fits without each fold are solved side by side, for one
+   alpha after the other, each from the solutions before (``penalties``).
+4. Solve the fits without each fold for this alpha to more digits: they give the intervals.
+5. Solve the fit to all rows. Residuals in float64 correct the rounding errors of float32.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
-from salsa._utils.arrays import Floats
-from salsa._utils.linalg import positive_factor
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.memory import format_bytes, tile_bytes, tiled_bytes
+from salsa._utils.threads import thread_count
+from salsa._utils.user_warning import warn_user
 from salsa.data.noise import Noise
+from salsa.data.rows import Observations
+from salsa.data.splits import TableSplits
 from salsa.expansion import KernelExpansion
 from salsa.solvers import RidgeTask, Solution, Solver
-from salsa.solvers.alpha import penalty
-from salsa.solvers.anchors import Anchors
-from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, marginals, uncertainty_of
-from salsa.uncertainty import Uncertainty
-from salsa.uncertainty.jackknife import ExactUncertainty, judged_by
+from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, Score, mean_diagonal, penalty
+from salsa.solvers.anchors import pivoted_cholesky
+from salsa.solvers.lowrank import marginals
+from salsa.solvers.penalties import Penalties, Tried
+from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
+from salsa.solvers.tiles import KernelTiles, least_alpha
+from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
 
-TOLERANCE = 1e-9  # residual relative to the norm of every right-hand side
-MOST_ITERATIONS = 300
-JACKKNIFE_ROWS = 3000  # with more rows, the low-rank fit gives the uncertainty: the exact one takes 40 n^2 bytes
-
-Operator = Callable[[Floats], Floats]
+SEARCHED, JUDGED, SOLVED = 1e-2, 1e-3, 1e-6  # relative residuals: of the search of alpha, of held-out rows, of the fit
+UNSOLVED = 1e-3  # a fit whose relative residual is larger comes with a warning
+FIRST, CORRECTED = 1e-5, 0.01  # relative residuals: of the first solution for all rows, and of corrections to it
+MOST_ITERATIONS, MOST_CORRECTIONS = 400, 10
+MOST_ALPHA = 10.0 ** LOG10_LIMITS[1]  # relative to the mean diagonal of the kernel matrix
+LEFT_OF_ALPHA = 0.1  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 
 
 def solve_by_iteration(task: RidgeTask) -> Solution:
-    """Fit all rows exactly, with the alpha of the low-rank fit on the preconditioner's anchors."""
-    anchors = anchors_for(task, task.alpha)
-    ridge = fit_ridge(anchors, len(anchors.points), task)
+    """Fit all rows exactly, with alpha by the cross-validation error of exact fits."""
     rows = task.rows.take(np.arange(len(task.rows)))
-    X, Y = rows.X, rows.Y / task.unit - task.level
-    added = penalty(task.kernel, X, ridge.path.alpha)
-    noise = Noise(rows.weight, rows.group, task.rho)
-    found = solve_pcg(anchors, X, Y, added, noise, n_threads=task.threads)
-    note = f"conjugate gradients: {found.iterations} iterations, relative residual {found.residual:.1e}"
-    weight = rows.given_weight
-    background = None if weight is None else marginals(task, X, weight)
-    expansion = KernelExpansion(task.kernel, X, found.coef, found.offset + task.level, background).times(task.unit)
-    assert task.table is not None
-    judged = judged_by(task.table.at(np.arange(len(X))), None, local=not task.two_valued)
-    exact = ExactUncertainty(expansion, added, noise, judged)
-    if len(X) > JACKKNIFE_ROWS or judged.fold is None:
-        lowrank, residual = uncertainty_of(task, anchors, ridge.cvplus(anchors))
-        uncertainty: Uncertainty = lowrank
-        scale = lowrank.cvplus.scale
-    else:
-        uncertainty, (scale, residual) = exact, exact.judge(task.threads)
-    return Solution(expansion, uncertainty, ridge.path, ridge.degrees_of_freedom, (note,), scale, residual)
+    fits = ExactFits(task, rows)
+    penalties = fits.choose_alpha()
+    path, alpha = penalties.path, penalties.best
+    without = fits.judged(alpha, penalties.tried[alpha].solved)
+    whole = fits.whole(alpha, without)
+    background = None if (weight := rows.given_weight) is None else marginals(task, rows.X, weight)
+    expansion = KernelExpansion(task.kernel, rows.X, whole.coef, whole.offset + task.level, background).times(task.unit)
+    uncertainty, residual = fits.uncertainty(alpha, whole.coef, without)
+    _warn(alpha, whole.residual, solved=bool(without.done.all()))
+    notes = (f"conjugate gradients: relative residual {whole.residual:.1e}", *fits.notes(alpha, penalties.unsolved))
+    scale = uncertainty.cvplus.scale
+    return Solution(expansion, uncertainty, path, whole.degrees_of_freedom, notes, scale, residual)
 
 
-class Iterated(NamedTuple):
-    """The result of conjugate gradients."""
+class Whole(NamedTuple):
+    """The fit to all rows: coefficients (n, q), offset (q,), relative residual, and degrees of freedom."""
 
-    coef: Floats  # (n, q)
-    offset: Floats  # (q,)
-    iterations: int
-    residual: float  # the largest, relative to its right-hand side
-
-
-def solve_pcg(
-    anchors: Anchors, X: Floats, Y: Floats, alpha: float, noise: Noise, *, n_threads: int | None = None
-) -> Iterated:
-    """Return coefficients and offset of the exact ridge fit, with an unpenalised intercept as in ``solve_once``."""
-    kernel = anchors.kernel
-    right = np.column_stack([Y, np.ones(len(X))])
-    Z, iterations, residual = conjugate_gradients(
-        lambda V: kernel.product(X, X, V, n_threads=n_threads) + alpha * noise.times(V),
-        _woodbury(anchors.features(X, n_threads=n_threads), alpha, noise),
-        right,
-    )
-    offset = Z[:, :-1].sum(axis=0) / Z[:, -1].sum()
-    coef = Z[:, :-1] - np.outer(Z[:, -1], offset)
-    return Iterated(coef, offset, iterations, residual)
+    coef: Floats
+    offset: Floats
+    residual: float
+    degrees_of_freedom: float
 
 
-def conjugate_gradients(A: Operator, precondition: Operator, B: Floats) -> tuple[Floats, int, float]:
-    """Return A^-1 B for all columns of B (n, q) at once, the number of iterations, the largest relative residual."""
-    Z, R = np.zeros_like(B), B.copy()
-    size = np.maximum(np.linalg.norm(B, axis=0), np.finfo(float).tiny)
-    S = precondition(R)
-    direction, rs = S, np.sum(R * S, axis=0)
-    iterations, residual = 0, np.inf
-    while residual > TOLERANCE and iterations < MOST_ITERATIONS:
-        iterations += 1
-        image = A(direction)
-        step = _ratio(rs, np.sum(direction * image, axis=0))
-        Z += step * direction
-        R -= step * image
-        residual = float(np.max(np.linalg.norm(R, axis=0) / size))
-        S = precondition(R)
-        rs, old = np.sum(R * S, axis=0), rs
-        direction = S + _ratio(rs, old) * direction
-    return Z, iterations, residual
+class ExactFits:
+    """The exact fits of a task: to all rows, and to the rows outside each fold, or to the folds before it."""
+
+    def __init__(self, task: RidgeTask, rows: Observations) -> None:
+        assert task.table is not None  # large fits are given splits
+        n, D = rows.X.shape
+        self.task, self.rows, self.splits = task, rows, task.table
+        self.threads = thread_count(task.threads, n, n, D)
+        self.Y, self.noise = rows.Y / task.unit - task.level, Noise(rows.weight, rows.group, task.rho)
+        self.white = self.noise.whiten(self.Y).T  # (q, n)
+        self.fold = self.splits.fold(0, n)
+        self.trained, self.tested = _folds(self.splits, self.fold)
+        limit = LEFT_OF_ALPHA * penalty(task.kernel, rows.X, task.alpha) / (n * mean_diagonal(task.kernel, rows.X))
+        self.anchors = pivoted_cholesky(
+            task.kernel, rows.X, task.rank, limit, task.random_state, n_threads=self.threads
+        )
+        self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads)
+        systems = len(self.trained) * self.Y.shape[1]
+        self.room = task.memory - pcg_bytes(n, D, task.rank, systems, self.threads)
+        self.tiles: KernelTiles | None = None
+
+    def choose_alpha(self) -> Penalties[Solved]:
+        """Try the given penalties, or search from the alpha of the sample on."""
+        task, X = self.task, self.rows.X
+        penalties, floor = Penalties(self._attempt), ALPHA_FLOOR * mean_diagonal(task.kernel, X)
+        if task.alphas is None:
+            penalties.search(penalty(task.kernel, X, task.alpha), floor, MOST_ALPHA * floor / ALPHA_FLOOR)
+        else:
+            penalties.attempt_all([max(alpha, floor) for alpha in task.alphas])
+        self.parts.forget()
+        return penalties
+
+    def judged(self, alpha: float, searched: Solved | None) -> Solved:
+        """Return the fits without each fold, with the digits that intervals need."""
+        if searched is not None and searched.done.all() and searched.residual.max() <= JUDGED:
+            return searched
+        return self.without_folds(alpha, searched, JUDGED)
+
+    def without_folds(self, alpha: float, start: Solved | None, tolerance: float) -> Solved:
+        """Solve the fits without each fold; systems are numbered fold by fold, output by output."""
+        folds, q = len(self.trained), len(self.white)
+        part, targets = np.repeat(np.arange(folds), q), np.tile(self.white, (folds, 1))
+        systems = Systems(part, np.full(folds * q, alpha), targets)
+        first = None if start is None else start.z
+        return solve_systems(self._times(alpha), self.parts, systems, first, tolerance, MOST_ITERATIONS)
+
+    def whole(self, alpha: float, without: Solved) -> Whole:
+        """Solve the fit to all rows, from the mean of the fits without each fold.
+
+        The residual is computed in float64 again and again, and a correction is solved for. One more system, whose
+        target e has random signs, estimates by how much the trace n - alpha e'z of the smoother exceeds the trace of
+        the smoother on the anchors, which is known.
+        """
+        noise, (q, n) = self.noise, self.white.shape
+        signs = np.where(self.task.random_state.random_sample(n) < 0.5, -1.0, 1.0)
+        target = np.vstack([self.white, signs])
+        systems = Systems(np.full(q + 1, WHOLE), np.full(q + 1, alpha), target)
+        start = np.vstack([self._mean(without), np.zeros((1, n))])
+        first = solve_systems(self._times(alpha), self.parts, systems, start, FIRST, MOST_ITERATIONS)
+        freedom = self.parts.smoother_trace(alpha, signs, first.z[q])
+        z, systems = first.z[:q], systems.some(np.arange(q))
+        size = np.maximum(np.linalg.norm(self._centred(self.white)[0], axis=1), np.finfo(float).tiny)
+        best = Whole(z, np.zeros(q), np.inf, freedom)
+        for _ in range(MOST_CORRECTIONS):
+            image = noise.whiten_rows(self._times_in_double(noise.transpose_rows(z.copy())))
+            residual, offset = self._centred(self.white - image - alpha * z)
+            left, before = float(np.max(np.linalg.norm(residual, axis=1) / size)), best.residual
+            best = Whole(z, offset, left, freedom) if left < before else best
+            if left <= SOLVED or left > 0.5 * before:
+                break
+            systems, wanted = systems._replace(target=residual), max(CORRECTED, 0.3 * SOLVED / left)
+            z = z + solve_systems(self._times(alpha), self.parts, systems, None, wanted, MOST_ITERATIONS).z
+        return best._replace(coef=noise.transpose_rows(best.coef.copy()).T)
+
+    def uncertainty(self, alpha: float, coef: Floats, without: Solved) -> tuple[IteratedUncertainty, Floats]:
+        """Return the uncertainty, and the held-out residuals (k, q), both in the units of the target."""
+        task, (n, q) = self.task, self.Y.shape
+        residual, tested = np.zeros((n, q)), np.concatenate(self.tested)
+        residual[tested] = np.concatenate(self._held_out(without))
+        rows = FittedRows(self.rows.X, self.Y, self.noise, self.splits, self.fold, coef)
+        coefs = self.noise.transpose_rows(without.z.copy()).reshape(-1, q, n).transpose(0, 2, 1)
+        fits = np.ascontiguousarray(coefs), without.offset.reshape(-1, q)
+        witnesses, units = Witnesses(self.anchors.places, self.anchors.F, self.parts.gram), (task.unit, task.level)
+        local = not task.two_valued
+        found = learn_iterated(task.kernel, rows, witnesses, alpha, fits, residual, units, local=local)
+        return found, task.unit * residual[np.sort(tested)]
+
+    def notes(self, alpha: float, unsolved: Sequence[float]) -> list[str]:
+        """Return what the user should know of penalties that were not solved, of few anchors, and of tiles not held."""
+        notes = []
+        if unsolved:
+            tried = ", ".join(f"{penalty:.1e}" for penalty in sorted(unsolved))
+            notes.append(f"conjugate gradients did not converge for alpha = {tried}: these were left out")
+        left = self.anchors.left * len(self.Y) * mean_diagonal(self.task.kernel, self.rows.X)
+        if left > alpha:
+            few = f"standard deviations are approximate: {len(self.anchors.places)} anchors do not represent the kernel"
+            notes.append(f"{few} at this alpha; a larger rank comes closer")
+        if self.tiles is not None and self.tiles.held < 1.0:
+            size = format_bytes(tiled_bytes(len(self.Y), double=self.tiles.double))
+            share = f"{1 - self.tiles.held:.0%} of the kernel matrix ({size}) do not fit into the memory limit"
+            notes.append(f"{share} and were computed again in every iteration; a higher limit is faster")
+        return notes
+
+    def _attempt(self, alpha: float, start: Solved | None) -> Tried[Solved]:
+        """Return the cross-validation error of a penalty."""
+        self.parts.forget()
+        solved = self.without_folds(alpha, start, SEARCHED)
+        splits = self.splits.at(np.arange(len(self.Y)))
+        score = Score(self.Y, splits.folds, self.rows.weight, self.task.loss, splits.unit)
+        predicted = self._predicted(solved)
+        residuals = [self.Y[fold.held_out] - predicted[k][:, fold.held_out].T for k, fold in enumerate(splits.folds)]
+        error, standard_error = score(residuals)
+        return Tried(error if solved.done.all() else np.inf, standard_error, solved)
+
+    def _predicted(self, solved: Solved) -> Floats:
+        """Return the predictions (folds, q, n) of the fits without each fold."""
+        return (solved.fitted + solved.offset[:, None]).reshape(-1, *self.white.shape)
+
+    def _held_out(self, solved: Solved) -> list[Floats]:
+        """Return the residuals (tested rows, q) of every fold."""
+        predicted = self._predicted(solved)
+        return [self.Y[rows] - predicted[k][:, rows].T for k, rows in enumerate(self.tested)]
+
+    def _mean(self, without: Solved) -> Floats:
+        """Return the mean (q, n) of the solutions without each fold, over the fits that know the row."""
+        known = np.maximum(self.trained.sum(axis=0), 1)
+        return self._centred(without.z.reshape(-1, *self.white.shape).sum(axis=0) / known)[0]
+
+    def _centred(self, V: Floats) -> tuple[Floats, Floats]:
+        """Return V (q, n) without its part along u, and this part (q,)."""
+        u = self.noise.ones
+        part = V @ u / (u @ u)
+        return V - np.outer(part, u), part
+
+    def _times(self, alpha: float) -> Times:
+        """Return the product with the kernel matrix, whose tiles have the digits that this penalty needs."""
+        kernel, X = self.task.kernel, self.rows.X
+        double = alpha < least_alpha(kernel, X)
+        if self.tiles is None or (double and not self.tiles.double):
+            self.tiles = None  # gives its memory back
+            self.tiles = KernelTiles(kernel, X, self.threads, self.room, double=double)
+        return self.tiles.times
+
+    def _times_in_double(self, V: Floats) -> Floats:
+        """Return the products K v (c, n) of the rows of V (c, n) in float64."""
+        tiles = self.tiles
+        if tiles is None or not tiles.double:  # these tiles are computed, used, and forgotten
+            tiles = KernelTiles(self.task.kernel, self.rows.X, self.threads, 0, double=True)
+        return tiles.times(V)
 
 
-def _ratio(a: Floats, b: Floats) -> Floats:
-    """Return a / b; 0 for a column that is solved (b = 0)."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+def _warn(alpha: float, residual: float, *, solved: bool) -> None:
+    """Warn of a fit that did not converge."""
+    if residual > UNSOLVED or not solved:
+        what = f"conjugate gradients did not converge for alpha = {alpha:.1e} (relative residual {residual:.1e})"
+        warn_user(f"{what}: give a larger alpha, a larger rank or solver='exact'", ConvergenceWarning)
 
 
-def _woodbury(F: Floats, alpha: float, noise: Noise) -> Operator:
-    """Return the map V -> (F F' + alpha R)^-1 V = T'(T F F'T' + alpha I)^-1 T V, R the noise."""
-    F = noise.whiten(F)
-    L = positive_factor(alpha * np.eye(F.shape[1]) + F.T @ F)
-
-    def precondition(V: Floats) -> Floats:
-        V = noise.whiten(V)
-        inner = solve_triangular(L, F.T @ V, lower=True, check_finite=False)
-        correction: Floats = F @ solve_triangular(L, inner, lower=True, trans=1, check_finite=False)
-        return noise.transposed((V - correction) / alpha)
-
-    return precondition
+def _folds(splits: TableSplits, fold: Places) -> tuple[NDArray[np.bool_], list[Places]]:
+    """Return the rows (folds, n) that each fit knows, and the rows that test it."""
+    numbers = range(1, splits.n_folds) if splits.forward else range(splits.n_folds)
+    trained = np.array([fold < k if splits.forward else fold != k for k in numbers])
+    return trained, [np.flatnonzero(fold == k) for k in numbers]
 
 
 def pcg_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
-    return lowrank_bytes(n, D, rank, folds, threads) + 8 * 3 * n * rank
+    """Return the peak memory without tiles that are held: features, their Gram matrices, and vectors of the systems.
+
+    With several outputs, `folds` is the number of folds times the number of outputs.
+    """
+    r = min(rank, n)
+    vectors = 24 * n * (folds + 2)
+    return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors) + threads * tile_bytes(n, double=True)
 
 
 SOLVER = Solver(True, pcg_bytes, solve_by_iteration)

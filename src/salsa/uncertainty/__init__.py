@@ -24,9 +24,9 @@ class LeaveOneOut:
 class Uncertainty(Protocol):
     """The uncertainty of a model's predictions, in the units of the target.
 
-    Methods take k (m, r), the kernel between m rows and the r `points`, and prior (m,), the values k(x, x). For
-    leave-one-out predictions, an exact fit, which stores its rows, has ``training_rows()``; a low-rank fit, which does
-    not, has ``leave_one_out(rows, ...)``.
+    Methods take k (m, r), the kernel between m rows and the r `points` (of intervals) or `sd_points` (of standard
+    deviations), and prior (m,), the values k(x, x). For leave-one-out predictions, an exact fit, which stores its rows,
+    has ``training_rows()``; a low-rank fit, which does not, has ``leave_one_out(rows, ...)``.
     """
 
     @property
@@ -34,7 +34,11 @@ class Uncertainty(Protocol):
 
     @property
     def points(self) -> Floats:
-        """The rows (r, D) that kernel values are wanted with."""
+        """The rows (r, D) that kernel values are wanted with for intervals."""
+
+    @property
+    def sd_points(self) -> Floats:
+        """The rows (r, D) that kernel values are wanted with for standard deviations."""
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Compute what predictions need, once; MemoryError before it would take more than the limit."""

@@ -83,12 +83,21 @@ class CVPlus:
         return np.sqrt(np.outer(t, self.amplitude))
 
     def interval(
-        self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
+        self,
+        prediction: Floats,
+        k: Floats,
+        prior: Floats,
+        coverage: float,
+        X: Floats,
+        left_out: Floats | None = None,
+        *,
+        n_threads: int | None = None,
     ) -> Floats:
         """CV+: lower and upper ends (m, q, 2) for new observations.
 
         Of the n values f_-fold(i)(x) + score_i s(x), the ceil(coverage (n + 1))-th smallest is the upper end; the lower
-        end is the mirror image.
+        end is the mirror image. The predictions (m, folds, q) of the fits without each fold may be given; otherwise
+        they follow from the thetas.
         """
         total = self.below[:, :, -1].sum(axis=1)
         need = rank_of(coverage, total[:1], self.units)
@@ -100,11 +109,15 @@ class CVPlus:
         posterior = np.sqrt(self._remainder(F, self._known(F, 1.0, n_threads), prior) + self.new_noise)
         widths = self._widths(X, posterior, n_threads)
         for j in range(prediction.shape[1]):
-            left_out = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
-            left_out = prediction[:, [j]] if self.forward else left_out
+            if self.forward:
+                centre = prediction[:, [j]]
+            elif left_out is None:
+                centre = times_rows(F, self.thetas[:, :, j], n_threads=n_threads) + self.offsets[:, j]
+            else:
+                centre = left_out[:, :, j]
             reach = np.sqrt(self.amplitude[j]) * widths[self.scale[j]][:, min(j, widths[self.scale[j]].shape[1] - 1)]
-            interval[:, j, 0] = -self._end(j, -left_out, reach, need)
-            interval[:, j, 1] = self._end(j, left_out, reach, need)
+            interval[:, j, 0] = -self._end(j, -centre, reach, need)
+            interval[:, j, 1] = self._end(j, centre, reach, need)
         return np.sort(interval, axis=-1)
 
     def _widths(self, X: Floats, posterior: Floats, n_threads: int | None) -> dict[str, Floats]:
@@ -138,33 +151,33 @@ class CVPlus:
         without = Y - (Y - prediction) / rest[:, None]
         return LeaveOneOut(Y, without, np.sqrt(np.outer(t, self.amplitude)), weight)
 
+    def posterior_scale(self, F: Floats, prior: Floats) -> Floats:
+        """Return the scale of a new observation (m,) at rows with features F (m, r), over the amplitude."""
+        known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
+        scale: Floats = np.sqrt(self._remainder(F, known, prior) + self.new_noise)
+        return scale
+
     def held_out(self, F: Floats, prior: Floats, Y: Floats, fold: Places) -> tuple[Floats, Floats]:
         """Return held-out residuals (m, q) of rows in folds (m,), over their amplitude, and posterior scales (m,)."""
-        known = (F - self.mean) @ self.root  # by BLAS, which is faster: nobody is told of a single row
-        posterior = np.sqrt(self._remainder(F, known, prior) + self.new_noise)
         residual = np.zeros_like(Y)
         for number, (theta, offset) in enumerate(zip(self.thetas, self.offsets, strict=True)):
             rows = np.flatnonzero(fold == number)
             residual[rows] = Y[rows] - offset - F[rows] @ theta
-        return residual / np.sqrt(np.maximum(self.amplitude, 1e-300)), posterior
+        return residual / np.sqrt(np.maximum(self.amplitude, 1e-300)), self.posterior_scale(F, prior)
 
-    def scores(self, X: Floats, F: Floats, prior: Floats, Y: Floats, fold: Places) -> Scores:
-        """Count the sizes of held-out residuals of rows, by the folds (m,) that hold them out."""
-        residual, posterior = self.held_out(F, prior, Y, fold)
-        size = np.abs(residual)
-        scales = [np.full((len(F), 1), np.sqrt(self.alpha)), posterior[:, None]]
+    def scores(self, X: Floats, residual: Floats, posterior: Floats, fold: Places) -> Scores:
+        """Count the sizes of held-out residuals (m, q) over their amplitude, by the folds (m,) that hold them out."""
+        size, folds, q = np.abs(residual), len(self.offsets), residual.shape[1]
+        scales = [np.full((len(X), 1), np.sqrt(self.alpha)), posterior[:, None]]
         if self.local is not None:
             scales.append(posterior[:, None] * self.local.held_out(X, fold, n_threads=1))
-        counts, sums = (
-            np.zeros((len(scales), len(self.thetas), Y.shape[1], CLASSES)),
-            np.zeros((3, Y.shape[1], CLASSES)),
-        )
+        counts, sums = np.zeros((len(scales), folds, q, CLASSES)), np.zeros((3, q, CLASSES))
         tested = fold > 0 if self.forward else np.ones(len(fold), dtype=bool)
         for kind, scale in enumerate(scales):
             place, scale = _class(size / scale), np.broadcast_to(scale, size.shape)
-            for j in range(Y.shape[1]):
+            for j in range(q):
                 sums[kind, j] = np.bincount(place[tested, j], weights=scale[tested, j], minlength=CLASSES)
-                for number in range(len(self.thetas)):
+                for number in range(folds):
                     chosen = tested & (fold == number)
                     counts[kind, number, j] = np.bincount(place[chosen, j], minlength=CLASSES)
         return Scores(counts, sums, float(posterior.max(initial=0.0)))
@@ -253,6 +266,10 @@ class LowRankUncertainty:
     keeps_rows: bool = False
     grouped: bool = False  # rows share the levels of groups
     mean_weight: float = 1.0  # the mean of the training rows' weights as given, which the fit divides weights by
+
+    @property
+    def sd_points(self) -> Floats:
+        return self.points
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         """Do nothing: a low-rank fit keeps all that predictions need."""

@@ -357,6 +357,10 @@ class ExactUncertainty:
     def points(self) -> Floats:
         return self.expansion.anchors
 
+    @property
+    def sd_points(self) -> Floats:
+        return self.expansion.anchors
+
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
         if "_learned" in self.__dict__:
             return
