@@ -1,0 +1,95 @@
+"""Exact fits by conjugate gradients as the table grows: seconds, memory and error beside low-rank fits and LightGBM.
+
+    python benchmarks/bench_exact.py [most rows, default 60000]
+
+The truth is the end of a robot arm of four joints (8 features), with noise of 3 % of its standard deviation. Everything
+is included: learning, folds, alpha, intervals. Each fit runs in a process of its own, whose peak memory is reported
+without the memory before the fit. The last lines have the exponent of time in the number of rows, and the ratio of
+standard deviations to the exact ones at the largest size that solver="exact" is quick for. Needs: pip install lightgbm
+"""
+
+import os
+
+for pool in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ.setdefault(pool, "2")
+
+import multiprocessing
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+from conditions import installed, number, size
+
+from salsa import SalsaRegressor
+
+NOISE, NEW_ROWS, COVERAGE = 0.03, 4000, 0.9
+SIZES = size((3000, 6000, 12_000, 24_000, 36_000, 60_000), (150, 200))
+COMPARED, RANKS = size((3000, (500, 1000, 2000)), (120, (30, 60)))  # rows and anchors of standard deviations
+
+
+def table(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and targets; the same first rows for every n."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 1, (n, 8))
+    length, angle = 0.25 + 0.75 * X[:, 4:], np.cumsum(2 * np.pi * X[:, :4], axis=1)
+    reach = np.hypot((length * np.cos(angle)).sum(axis=1), (length * np.sin(angle)).sum(axis=1))
+    return X, reach / reach.std() + NOISE * rng.standard_normal(n)
+
+
+def memory() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def measure(solver: str, n: int) -> tuple[float, ...]:
+    """Return wall and CPU seconds, peak memory in GB, error over variance, and the coverage of intervals."""
+    X, y = table(n + NEW_ROWS)
+    (X, new), (y, observed), before = np.split(X, [n]), np.split(y, [n]), memory()
+    wall, cpu = time.perf_counter(), time.process_time()
+    if solver == "lightgbm":
+        from bench_large_tables import lightgbm
+
+        model = lightgbm(X, y)
+    else:
+        model = SalsaRegressor(solver=solver, rank=size(None, 50), random_state=0).fit(X, y)
+    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    error, covered = np.mean((model.predict(new) - observed) ** 2) / observed.var(), np.nan
+    if solver != "lightgbm":
+        low, high = model.predict_interval(new, COVERAGE).T
+        covered = np.mean((low <= observed) & (observed <= high))
+    return wall, cpu, memory() - before, error, covered
+
+
+def deviations() -> None:
+    """Print the ratio of standard deviations from anchors to the exact ones, for rows that were not fitted."""
+    X, y = table(COMPARED + 500)
+    (X, new), y = np.split(X, [COMPARED]), y[:COMPARED]
+    exact = SalsaRegressor(solver="exact", random_state=0, n_jobs=2).fit(X, y)
+    truth = exact.predict(new, return_std=True)[1]
+    for rank in RANKS:
+        settings = {"solver": "pcg", "rank": rank, "alpha": exact.alpha_, "random_state": 0}
+        ratio = SalsaRegressor(**settings).fit(X, y).predict(new, return_std=True)[1] / truth
+        quantiles = ", ".join(f"{value:.3f}" for value in np.quantile(ratio, [0.05, 0.5, 0.95]))
+        print(f"sd from {rank} anchors of {COMPARED} rows / exact sd, quantiles 5, 50, 95 %: {quantiles}")
+
+
+def main() -> None:
+    solvers = ["pcg", "lowrank"] + (["lightgbm"] if installed("lightgbm") else [])
+    seconds, most = {}, number(max(SIZES), max(SIZES))
+    fresh = multiprocessing.get_context("spawn")
+    for n in (n for n in SIZES if n <= most):
+        for solver in solvers:
+            with ProcessPoolExecutor(1, mp_context=fresh) as process:
+                wall, cpu, space, error, covered = process.submit(measure, solver, n).result()
+            seconds[solver, n] = cpu
+            line = f"{solver:9} n = {n:6}   wall {wall:6.1f} s   CPU {cpu:6.1f} s   memory {space:5.2f} GB"
+            print(f"{line}   error {error:.5f}   coverage at {COVERAGE:.0%} {covered:.3f}", flush=True)
+    for solver in solvers:
+        measured = [(n, cpu) for (name, n), cpu in seconds.items() if name == solver]
+        exponent = np.polyfit(*np.log(np.array(measured).T), 1)[0] if len(measured) > 1 else np.nan
+        print(f"{solver}: CPU seconds grow with rows to the power of {exponent:.2f}")
+    deviations()
+
+
+if __name__ == "__main__":
+    main()
