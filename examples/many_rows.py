@@ -1,8 +1,8 @@
 """
-Fifty thousand rows
-===================
+A hundred thousand rows
+=======================
 
-Beyond 3000 rows the fit is low-rank: some rows, the anchors, stand for all. Nothing has to be chosen for that.
+Beyond 60 000 rows the fit is low-rank: some rows, the anchors, stand for all. Nothing has to be chosen for that.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def draw(n, seed):
     return X, truth, truth + 0.2 * rng.normal(size=n)
 
 
-X, _, y = draw(50_000, seed=0)
+X, _, y = draw(100_000, seed=0)
 X_test, truth, y_test = draw(10_000, seed=1)
 
 # %%

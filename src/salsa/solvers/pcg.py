@@ -50,7 +50,7 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     path, alpha = penalties.path, penalties.best
     without = fits.judged(alpha, penalties.tried[alpha].solved)
     whole = fits.whole(alpha, without)
-    background = None if (weight := rows.given_weight) is None else marginals(task, rows.X, weight)
+    background = marginals(task, rows.X, rows.weight)  # some points stand for many: explanations are quicker
     expansion = KernelExpansion(task.kernel, rows.X, whole.coef, whole.offset + task.level, background).times(task.unit)
     uncertainty, residual = fits.uncertainty(alpha, whole.coef, without)
     _warn(alpha, whole.residual, solved=bool(without.done.all()))
