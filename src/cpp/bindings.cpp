@@ -248,11 +248,7 @@ nb::object block32(const Matrix& X, const std::optional<Matrix>& Z, const Codes&
         if (coordinates.accurate()) fill(call, coordinates.pairs(call.sweeps), data, stride);
         else fill(call, salsa::RoundedPairs{call.pairs()}, data, stride);
     }
-    if (!own) return out;
-    const size_t shape[] = {call.n(), call.m()};
-    float* raw = own.release();
-    nb::capsule owner(raw, [](void* p) noexcept { delete[] static_cast<float*>(p); });
-    return nb::cast(nb::ndarray<nb::numpy, float>(raw, 2, shape, owner));
+    return own ? nb::cast(new_array(own, {call.n(), call.m()})) : out;
 }
 
 Array orders(const Matrix& X, const std::optional<Matrix>& Z, const Codes& base, const Vector& bandwidth, const Vector& relevance,

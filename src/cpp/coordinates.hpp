@@ -197,6 +197,7 @@ class Coordinates {
             f.limit = std::min(base.limit(f.rate, floor), beyond);
             f.single = {float(f.relevance), float(f.rate), float(f.rate * portable::ln2), float(f.limit), {}};
             if constexpr (portable::has_polynomial<decltype(base)>(0)) {
+                static_assert(sizeof(base.polynomial) / sizeof(double) <= sizeof(f.single.polynomial) / sizeof(float), "too high a degree");
                 double unit = f.relevance;
                 float* coefficient = f.single.polynomial;
                 for (const double c : base.polynomial) *coefficient++ = float(c * unit), unit *= portable::ln2;

@@ -148,7 +148,7 @@ def _fit_all(
     """Take all rows through every step."""
     solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
     rows, (n, D) = whole.rows, whole.rows.X.shape
-    require_memory(solver.bytes(n, D, n, 0, 1), limit, "this fit", EXACT_ADVICE)
+    require_memory(solver.bytes(n, D, seen.outputs, n, 0, 1), limit, "this fit", EXACT_ADVICE)
     unit = power_of_two(rows.Y)
     rows = rows._replace(Y=rows.Y / unit)
     problem = _problem(options, seen.columns, rows, splits)
@@ -177,8 +177,7 @@ def _fit_many(
     (name, rank), n_folds = _solver(options, n, D, seen.outputs), splits.n_folds
     solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
     limit = memory_limit_bytes(options.resources.memory_limit)
-    systems = n_folds * (seen.outputs if name == "pcg" else 1)
-    require_memory(solver.bytes(n, D, rank, systems, threads), limit, "this fit", LARGE_ADVICE)
+    require_memory(solver.bytes(n, D, seen.outputs, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -248,9 +247,9 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
 
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
     """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
-    systems = outputs * (options.cv if is_number(options.cv) else DEFAULT_FOLDS)
+    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     threads = thread_count(options.resources.threads, n, n, D)
-    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, DEFAULT_RANK, systems, threads)
+    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, outputs, DEFAULT_RANK, folds, threads)
     return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
 
 

@@ -70,8 +70,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         "exact" factorises the kernel matrix of all rows: n^3 flops and 40 n^2 bytes. "pcg" is the exact fit, too, by
         conjugate gradients on the kernel matrix in float32: a few dozen times n^2 flops and 2 n^2 bytes; a matrix that
         does not fit into memory is computed again in every iteration. "lowrank" has a few rows (anchors) stand for all:
-        n rank^2 flops, and memory that does not grow with n. With more than 20 000 rows, all but "exact" learn the
-        kernel from a sample of them. "features" are random features in place of anchors, and "divide" is the mean of
+        n rank^2 flops, and memory that does not grow with n. Whatever the solver, the kernel is learned from at most
+        4000 rows. "features" are random features in place of anchors, and "divide" is the mean of
         exact fits to parts of the rows: for comparison. "auto" is "exact" up to 3000 rows, unless a rank is given,
         "pcg" up to 60 000 if the matrix fits into memory (fewer with several targets), and "lowrank" beyond.
     rank : None or int, default=None

@@ -368,7 +368,7 @@ class TestFits:
         monkeypatch.setattr("salsa.solvers.tiles.TILE", 64)
         monkeypatch.setattr("salsa._utils.memory.TILE", 64)
         task, rows = task_of()
-        need = find_solver("pcg").bytes(*rows.X.shape, task.rank, 4, 1)
+        need = find_solver("pcg").bytes(*rows.X.shape, 2, task.rank, 4, 1)
         whole, partly = (
             find_solver("pcg").solve(task._replace(memory=memory, random_state=np.random.RandomState(0)))
             for memory in (10**9, need + 20_000)

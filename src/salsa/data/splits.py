@@ -161,6 +161,11 @@ class TableSplits(NamedTuple):
     given: bool = False
     forward: bool = False  # the fold of a row is judged by the fit to all rows of earlier folds
 
+    @property
+    def units(self) -> int:
+        """The number of units that are held out whole; 0 if these are the rows."""
+        return 0 if self.unit is None else int(self.unit.max()) + 1
+
     def places(self, limit: int) -> Places:
         """Draw at most `limit` rows, in ascending order; all rows are equally likely."""
         drawn = sample_without_replacement(self.n, min(self.n, limit), random_state=self.random_state)

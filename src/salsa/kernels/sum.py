@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
-from salsa.kernels import pair_loops
+from salsa.kernels import Kernel, pair_loops
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
 from salsa.kernels.marginals import Distribution
@@ -128,6 +128,11 @@ class SumKernel:
     def checked(self, X: Any) -> Floats:
         """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
         return self.terms[0].checked(X)
+
+
+def sum_of(terms: Sequence[AdditiveKernel]) -> Kernel:
+    """Return the sum of some terms, or the only term."""
+    return terms[0] if len(terms) == 1 else SumKernel(terms)
 
 
 def _frozen(vector: Floats) -> Floats:

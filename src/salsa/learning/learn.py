@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
 from salsa.kernels import Kernel, pair_loops
-from salsa.kernels.sum import SumKernel
+from salsa.kernels.sum import SumKernel, sum_of
 from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.evidence import Evidence
 from salsa.learning.parameters import NOISE_RANGE, SumParameters, without_features
@@ -226,7 +226,7 @@ class Posterior:
     def result(self, theta: Floats, fit: float | None = None) -> LearnedKernel:
         """Return the kernel theta; `fit` is minus its log likelihood, if known."""
         evidence = -(self.fit_of(theta) if fit is None else fit) - self.parameters.prior(theta)[0]
-        kernel, s2 = _simplest(self.parameters.kernel(theta)), float(np.exp(theta[-1]))
+        kernel, s2 = sum_of(self.parameters.kernel(theta).terms), float(np.exp(theta[-1]))
         return LearnedKernel(kernel, s2, evidence, theta, self.forms, self.rho)
 
     def _matrix(self, theta: Floats) -> Floats:
@@ -263,8 +263,3 @@ class _Convergence:
         self.values.append(float(intermediate_result.fun))
         if len(self.values) > PATIENCE and self.values[-1 - PATIENCE] - self.values[-1] < self.least:
             raise StopIteration
-
-
-def _simplest(kernel: SumKernel) -> Kernel:
-    """Return the only term of a sum of one term, otherwise the sum."""
-    return kernel.terms[0] if len(kernel.terms) == 1 else kernel

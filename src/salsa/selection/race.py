@@ -23,7 +23,7 @@ from salsa._utils.progress import Progress
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.sum import SumKernel
+from salsa.kernels.sum import sum_of
 from salsa.kernels.symmetric import elementary_symmetric
 from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.learn import (
@@ -262,8 +262,7 @@ def _contender(origin: str, kernel: Kernel, losses: Floats, sample: Problem, beg
 
 def _without_empty_orders(kernel: Kernel) -> Kernel:
     """Return the kernel without highest orders of a negligible share of the prior variance of their term."""
-    terms = [_shortened(term) for term in kernel.terms]
-    return terms[0] if len(terms) == 1 else SumKernel(terms)
+    return sum_of([_shortened(term) for term in kernel.terms])
 
 
 def _shortened(term: AdditiveKernel) -> AdditiveKernel:

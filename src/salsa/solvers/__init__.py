@@ -77,7 +77,8 @@ class Solver(NamedTuple):
     """A way to solve a task, and its need of rows and memory."""
 
     needs_all_rows: bool  # whether all rows must be in the memory of this process
-    bytes: Callable[[int, int, int, int, int], int]  # n, D, rank, folds, threads -> peak memory, without the table
+    #: n, D, outputs, rank, folds, threads -> peak memory in bytes, without the table
+    bytes: Callable[[int, int, int, int, int, int], int]
     solve: Callable[[RidgeTask], Solution]
 
 

@@ -122,7 +122,7 @@ def _parts(rows: Observations, places: Places, size: int) -> list[Observations]:
     return [rows.some(part) for part in np.array_split(places, -(-len(places) // size))]
 
 
-def divide_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
+def divide_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
     return threads * exact_bytes(rank) + 8 * n * (2 * D + 4) + 8 * HELD_OUT_ROWS * (rank + len(LOG10_GRID))
 
 

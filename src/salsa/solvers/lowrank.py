@@ -29,13 +29,12 @@ from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
 from salsa.uncertainty.interval_scores import PLAIN
-from salsa.uncertainty.local_scale import learn_local_scale
+from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 ROUNDS = 3  # most rounds of choosing anchors
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
-LOCAL_ROWS = 5000  # about so many held-out residuals teach the local scale
 GROUP_NUMBERS = 10**8  # the most numbers for the sums of groups
 MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # values of features in a block; the least rows of a block
@@ -75,8 +74,7 @@ class Ridge(NamedTuple):
         thetas, offsets = (np.array(parts) for parts in zip(*self.without, strict=True))
         no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), (PLAIN,) * len(total.y)
         cvplus = CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
-        units = 0 if self.splits.unit is None else int(self.splits.unit.max()) + 1
-        return replace(cvplus, units=units, forward=self.splits.forward, rho=self.rho)
+        return replace(cvplus, units=self.splits.units, forward=self.splits.forward, rho=self.rho)
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
@@ -158,9 +156,9 @@ def too_few_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> tuple[st
 
 def too_many_groups(task: RidgeTask, r: int) -> tuple[str, ...]:
     """Return a note if the sums of every group do not fit into memory: their levels are then left out of the noise."""
-    if task.rho == 0.0 or task.table is None or task.table.unit is None:
+    if task.rho == 0.0 or task.table is None:
         return ()
-    groups = int(task.table.unit.max()) + 1
+    groups = task.table.units
     if groups * r <= GROUP_NUMBERS:
         return ()
     sums = f"the sums of {groups} groups on {r} features take more than {format_bytes(8 * GROUP_NUMBERS)}"
@@ -184,7 +182,7 @@ def block_rows(r: int) -> int:
     return max(LEAST_ROWS, BLOCK_NUMBERS // r)
 
 
-def lowrank_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
+def lowrank_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
     sample = min(n, SAMPLE_ROWS) * (2 * rank + 2 * D)
     return 8 * (sample + (4 * folds + 8) * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
 

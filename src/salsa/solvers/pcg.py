@@ -23,7 +23,7 @@ from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations
-from salsa.data.splits import TableSplits
+from salsa.data.splits import Fold, TableSplits
 from salsa.expansion import KernelExpansion
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, Score, mean_diagonal, penalty
@@ -80,13 +80,14 @@ class ExactFits:
         self.white = self.noise.whiten(self.Y).T  # (q, n)
         self.fold = self.splits.fold(0, n)
         self.trained, self.tested = _folds(self.splits, self.fold)
+        folds = [Fold(rows, np.arange(len(rows))) for rows in self.tested]
+        self.score = Score(self.Y, folds, rows.weight, task.loss, self.splits.unit)
         limit = LEFT_OF_ALPHA * penalty(task.kernel, rows.X, task.alpha) / (n * mean_diagonal(task.kernel, rows.X))
         self.anchors = pivoted_cholesky(
             task.kernel, rows.X, task.rank, limit, task.random_state, n_threads=self.threads
         )
         self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads)
-        systems = len(self.trained) * self.Y.shape[1]
-        self.room = task.memory - pcg_bytes(n, D, task.rank, systems, self.threads)
+        self.room = task.memory - pcg_bytes(n, D, self.Y.shape[1], task.rank, len(self.trained), self.threads)
         self.tiles: KernelTiles | None = None
 
     def choose_alpha(self) -> Penalties[Solved]:
@@ -130,17 +131,18 @@ class ExactFits:
         freedom = self.parts.smoother_trace(alpha, signs, first.z[q])
         z, systems = first.z[:q], systems.some(np.arange(q))
         size = np.maximum(np.linalg.norm(self._centred(self.white)[0], axis=1), np.finfo(float).tiny)
-        best = Whole(z, np.zeros(q), np.inf, freedom)
+        best = Whole(np.zeros((n, q)), np.zeros(q), np.inf, freedom)
         for _ in range(MOST_CORRECTIONS):
-            image = noise.whiten_rows(self._times_in_double(noise.transpose_rows(z.copy())))
+            coef = noise.transpose_rows(z.copy())
+            image = noise.whiten_rows(self._times_in_double(coef))
             residual, offset = self._centred(self.white - image - alpha * z)
             left, before = float(np.max(np.linalg.norm(residual, axis=1) / size)), best.residual
-            best = Whole(z, offset, left, freedom) if left < before else best
+            best = Whole(coef.T, offset, left, freedom) if left < before else best
             if left <= SOLVED or left > 0.5 * before:
                 break
             systems, wanted = systems._replace(target=residual), max(CORRECTED, 0.3 * SOLVED / left)
             z = z + solve_systems(self._times(alpha), self.parts, systems, None, wanted, MOST_ITERATIONS).z
-        return best._replace(coef=noise.transpose_rows(best.coef.copy()).T)
+        return best
 
     def uncertainty(self, alpha: float, coef: Floats, without: Solved) -> tuple[IteratedUncertainty, Floats]:
         """Return the uncertainty, and the held-out residuals (k, q), both in the units of the target."""
@@ -175,20 +177,12 @@ class ExactFits:
         """Return the cross-validation error of a penalty."""
         self.parts.forget()
         solved = self.without_folds(alpha, start, SEARCHED)
-        splits = self.splits.at(np.arange(len(self.Y)))
-        score = Score(self.Y, splits.folds, self.rows.weight, self.task.loss, splits.unit)
-        predicted = self._predicted(solved)
-        residuals = [self.Y[fold.held_out] - predicted[k][:, fold.held_out].T for k, fold in enumerate(splits.folds)]
-        error, standard_error = score(residuals)
+        error, standard_error = self.score(self._held_out(solved))
         return Tried(error if solved.done.all() else np.inf, standard_error, solved)
-
-    def _predicted(self, solved: Solved) -> Floats:
-        """Return the predictions (folds, q, n) of the fits without each fold."""
-        return (solved.fitted + solved.offset[:, None]).reshape(-1, *self.white.shape)
 
     def _held_out(self, solved: Solved) -> list[Floats]:
         """Return the residuals (tested rows, q) of every fold."""
-        predicted = self._predicted(solved)
+        predicted = (solved.fitted + solved.offset[:, None]).reshape(-1, *self.white.shape)  # (folds, q, n)
         return [self.Y[rows] - predicted[k][:, rows].T for k, rows in enumerate(self.tested)]
 
     def _mean(self, without: Solved) -> Floats:
@@ -233,13 +227,10 @@ def _folds(splits: TableSplits, fold: Places) -> tuple[NDArray[np.bool_], list[P
     return trained, [np.flatnonzero(fold == k) for k in numbers]
 
 
-def pcg_bytes(n: int, D: int, rank: int, folds: int, threads: int) -> int:
-    """Return the peak memory without tiles that are held: features, their Gram matrices, and vectors of the systems.
-
-    With several outputs, `folds` is the number of folds times the number of outputs.
-    """
+def pcg_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
+    """Return the peak memory without tiles that are held: features, their Gram matrices, and vectors of the systems."""
     r = min(rank, n)
-    vectors = 24 * n * (folds + 2)
+    vectors = 24 * n * (folds * outputs + 2)
     return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors) + threads * tile_bytes(n, double=True)
 
 

@@ -75,6 +75,7 @@ class Parts:
     factors: dict[tuple[int, float], Floats] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._masks = np.vstack([self.mask, np.ones(self.mask.shape[1], dtype=bool)])  # all rows last
         kinds, number = np.unique(self.mask, axis=1, return_inverse=True)
         number = number.ravel()  # NumPy 2.0 gives another shape
         sums = [self._gram(np.flatnonzero(number == kind)) for kind in range(kinds.shape[1])]
@@ -88,7 +89,7 @@ class Parts:
 
     def rows(self, part: Places) -> NDArray[np.bool_]:
         """Return the masks (c, n) of these parts."""
-        return np.vstack([self.mask, np.ones(self.mask.shape[1], dtype=bool)])[part]
+        return self._masks[part]
 
     def precondition(self, systems: Systems, V: Floats) -> Floats:
         """Return M^-1 v (c, n) of every row v of V (c, n), which is zero outside the rows of its system."""

@@ -19,7 +19,7 @@ from salsa._utils.linalg import Tile, tile_products
 from salsa._utils.memory import TILE, tile_bytes
 from salsa.data.rows import mapped
 from salsa.kernels import Kernel
-from salsa.kernels.sum import SumKernel
+from salsa.kernels.sum import sum_of
 from salsa.solvers.alpha import mean_diagonal
 
 MOST_VECTORS = 512  # in one reading of the matrix
@@ -78,5 +78,4 @@ def least_alpha(kernel: Kernel, X: Floats) -> float:
 
 def _scaled(kernel: Kernel, factor: float) -> Kernel:
     """Return the kernel times a factor."""
-    terms = [replace(term, order_weights=factor * term.order_weights) for term in kernel.terms]
-    return terms[0] if len(terms) == 1 else SumKernel(terms)
+    return sum_of([replace(term, order_weights=factor * term.order_weights) for term in kernel.terms])

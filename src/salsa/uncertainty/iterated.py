@@ -23,9 +23,7 @@ from salsa.kernels import Kernel
 from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, lower_root
 from salsa.uncertainty.interval_scores import PLAIN
-from salsa.uncertainty.local_scale import learn_local_scale
-
-LOCAL_ROWS = 5000  # about so many held-out residuals teach the local scale
+from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,9 +91,8 @@ def anchored(kernel: Kernel, rows: FittedRows, witnesses: Witnesses, alpha: floa
     amplitude = np.maximum(np.sum(rows.Y * rows.coef, axis=0), 0.0) / max(len(rows.Y) - 1.0, 1e-300)
     L, root = positive_factor(kernel(rows.X[witnesses.places])), lower_root(np.sqrt(alpha) * inverse.T)
     not_counted = np.zeros((len(offsets), 0, q)), offsets, np.zeros((q, len(offsets), CLASSES)), (PLAIN,) * q
-    units = 0 if rows.splits.unit is None else int(rows.splits.unit.max()) + 1
     cvplus = CVPlus(L, mean, root, alpha, weight, amplitude, *not_counted)
-    return replace(cvplus, units=units, forward=rows.splits.forward, rho=noise.rho)
+    return replace(cvplus, units=rows.splits.units, forward=rows.splits.forward, rho=noise.rho)
 
 
 def counted(

@@ -20,6 +20,7 @@ from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
 
+LOCAL_ROWS = 5000  # about so many held-out residuals of a large table teach the local scale
 ANCHORS = 200  # rows that g is a function of
 SMOOTHNESS = 5.0  # c of the bandwidths c sd_j n^(-1/5)
 PENALTIES = 10.0 ** np.arange(-2.0, 4.1, 0.5)  # relative to the kernel's diagonal
