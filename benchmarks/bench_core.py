@@ -128,6 +128,19 @@ def single(rng: np.random.Generator) -> None:
                 )
 
 
+def tiles(rng: np.random.Generator) -> None:
+    """Compare both products of tiles with a few vectors, by one reading each, with two matrix products of BLAS."""
+    side, count = size((2048, 20), (64, 2))  # together, tiles are larger than the caches
+    for number in (np.float32, np.float64):
+        matrices = [rng.normal(size=(side, side)).astype(number) for _ in range(count)]
+        for q in (1, 3, 6):
+            V = rng.normal(size=(q, side)).astype(number)
+            columns = np.ascontiguousarray(V.T)
+            ours = cpu_seconds(lambda T=matrices, V=V: [_core.tile_product(tile, V, V) for tile in T], 3)
+            theirs = cpu_seconds(lambda T=matrices, C=columns: [(tile @ C, tile.T @ C) for tile in T], 3)
+            line(f"{count} tiles of {number.__name__} times {q} vectors / BLAS", ours, theirs, ours / theirs)
+
+
 def main() -> None:
     rng = np.random.default_rng(0)
     X, h = rng.normal(size=(N, D)), np.full(D, 4.4)
@@ -156,6 +169,7 @@ def main() -> None:
     products(X, h)
     sums(X, h)
     single(rng)
+    tiles(rng)
     sizes = f"n = {BLOCK_ROWS}, D = {BLOCK_D}, d = 5"
     print(f"peak memory of a block, {sizes}: {block_memory():.2f} times the block   target <= 1.2")
 
