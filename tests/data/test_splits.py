@@ -94,6 +94,16 @@ class TestDrawn:
         other = systematic_splits(Y, count, unit, seeded(seed + 1))
         np.testing.assert_array_equal(other.partition(), number)
 
+    @pytest.mark.parametrize("n", [1500, 2000, 2400, 4000])
+    def test_samples_of_systematic_folds_keep_all_folds(self, n):
+        """Every fifth of 4000 rows in the order of the target could be in one fold."""
+        Y = np.random.default_rng(0).normal(size=(n, 1))
+        for seed in range(10):
+            splits = systematic_splits(Y, 5, None, seeded(seed))
+            sample = splits.at(splits.sample(Y, 800))
+            assert len(sample.folds) == 5
+            assert sum(len(fold.tested) for fold in sample.folds) == 800
+
     @given(st.integers(2, 40), st.integers(2, 7), st.integers(0, 99))
     def test_systematic_folds_have_a_row_of_every_part_of_the_target(self, n, count, seed):
         Y = np.random.default_rng(seed).normal(size=(n, 1))

@@ -44,6 +44,7 @@ class Splits:
     random_state: RandomState
     unit: Places | None = None  # (n,) equal for rows that are held out together; None: every row by itself
     given: bool = False  # the user gave splits: they judge in the place of leaving one unit out
+    target: Floats | None = None  # (n, 1) whose order systematic folds follow; None: folds are drawn or given
 
     @property
     def ordered(self) -> bool:
@@ -60,12 +61,19 @@ class Splits:
         return tuple(folds_by(self.unit))
 
     def at(self, places: Places | NDArray[np.bool_]) -> Splits:
-        """Return the splits of some of the rows; folds without a test row or a training row are left out."""
+        """Return the splits of some of the rows; folds without a test row or a training row are left out.
+
+        A sample at equal distances in the order of the target can fall into step with systematic folds, and miss some
+        of them. Its folds then follow from its own targets.
+        """
         rows = np.arange(self.n)[places]
         folds = [_restricted(fold, rows, self.n) for fold in self.folds]
         folds = [fold for fold in folds if len(fold.test) and len(fold.held_out) < len(rows)]
         unit = None if self.unit is None else np.unique(self.unit[rows], return_inverse=True)[1]
-        return replace(self, n=len(rows), folds=tuple(folds), unit=unit)
+        target = None if self.target is None else self.target[rows]
+        if target is not None and len(folds) < len(self.folds):
+            return systematic_splits(target, len(self.folds), unit, self.random_state)
+        return replace(self, n=len(rows), folds=tuple(folds), unit=unit, target=target)
 
     def sample(self, Y: Floats, limit: int) -> Places:
         """Draw at most `limit` rows, evenly spaced in the order of the target; all rows are equally likely."""
@@ -226,7 +234,7 @@ def systematic_splits(Y: Floats, count: int, unit: Places | None, random_state: 
         number = _by_turns(target, count)
     else:
         number = _balanced(unit, count, np.argsort(target, kind="stable"), _by_turns(target, count))
-    return Splits(len(Y), tuple(folds_by(number)), random_state, unit)
+    return Splits(len(Y), tuple(folds_by(number)), random_state, unit, target=Y[:, :1])
 
 
 def table_splits(
