@@ -1,6 +1,7 @@
 """Low-rank ridge regression: its features, its sums over rows, and the exact model at full rank."""
 
 import pickle
+from functools import partial
 
 import naive
 import numpy as np
@@ -22,6 +23,7 @@ from salsa.losses import SquaredError
 from salsa.persistence.model_file import uncertainty_from, uncertainty_state
 from salsa.solvers import RidgeTask, find_solver
 from salsa.solvers.anchors import choose_anchors
+from salsa.solvers.lowrank import anchors_for
 from salsa.solvers.ridge import solve_once
 from salsa.uncertainty.cvplus import KINDS
 
@@ -78,6 +80,13 @@ class TestAnchors:
         np.testing.assert_allclose(model.predict(X), y.mean())
         assert len(anchors_of(problem()[0], X, 10, tolerance=5.0).points) >= 1
 
+    def test_features_in_float32_are_the_same_up_to_rounding(self):
+        kernel, X, _ = problem()
+        anchors = anchors_of(kernel, X, 20)
+        found = anchors.single.features(X)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, anchors.features(X), atol=1e-5)
+
     def test_anchors_depend_on_the_seed_alone(self):
         kernel, X, _ = problem(n=200)
         first, same, other = (anchors_of(kernel, X, 30, seed=seed).points for seed in (0, 0, 1))
@@ -116,7 +125,8 @@ class TestSums:
             "yy": np.diag(Y.T @ inverse @ Y),
         }
         for name, value in expected.items():
-            np.testing.assert_allclose(getattr(found, name), value, rtol=1e-8, atol=1e-8)
+            lower = np.tril if name == "xx" else np.asarray
+            np.testing.assert_allclose(lower(getattr(found, name)), lower(value), rtol=1e-8, atol=1e-8)
 
     @settings(max_examples=examples(20))
     @given(st.integers(0, 99), st.floats(1e-3, 1e3))
@@ -292,6 +302,57 @@ class TestLaterRows:
 def naive_forward(kernel, X, y, train, test):
     coef, offset = naive.ridge(kernel(X[train]), y[train, None], 0.1)
     return y[test] - offset - kernel(X[test], X[train]) @ coef[:, 0]
+
+
+def anchors_for_alpha(alpha, task, _):
+    return anchors_for(task, alpha)
+
+
+class TestSinglePrecision:
+    """Sums in float32: for many rows, and where rounding errors are small relative to alpha."""
+
+    def used(self, monkeypatch, **options):
+        """Return the fit, and the types of the features that were summed."""
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        seen, of = [], Sums.of
+
+        def watched(F, Y, w):
+            seen.append(F.dtype)
+            return of(F, Y, w)
+
+        monkeypatch.setattr("salsa.solvers.lowrank.Sums.of", watched)
+        return fitted(*simulated(1000)[:2], cv=3, **options), seen
+
+    def test_the_fit_is_the_same_up_to_rounding(self, monkeypatch):
+        X, y, _ = simulated(1000)
+        weight = np.random.default_rng(0).uniform(0.5, 2, 1000)
+        settings = {"alpha": [0.01, 0.1, 1.0], "cv": 3}
+        double = fitted(X, y, weight, **settings)
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        single = fitted(X, y, weight, **settings)
+        assert single.alpha_ == double.alpha_
+        difference = np.abs(single.predict(X) - double.predict(X)).max()
+        assert 0 < difference < 0.01 * 0.3  # of the noise
+
+    def test_many_rows_are_summed_in_float32(self, monkeypatch):
+        _, seen = self.used(monkeypatch, alpha=0.1)
+        assert seen[:3] == [np.float32] * 3
+
+    def test_a_small_alpha_needs_float64(self, monkeypatch):
+        _, seen = self.used(monkeypatch, alpha=1e-10)
+        assert seen[:3] == [np.float64] * 3
+
+    def test_an_error_that_falls_to_the_least_alpha_is_fitted_again_in_float64(self, monkeypatch):
+        X = simulated(1000)[0]
+        fit = {"alpha": "auto", "order": 1, "cv": 3}
+        monkeypatch.setattr("salsa.solvers.lowrank.expected_alpha", lambda task: 0.1)
+        double = fitted(X[:, :5], X[:, 0], **fit)  # a target without noise
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        monkeypatch.setattr("salsa.solvers.lowrank.ROUNDED", 1e-9)  # the least alpha is far above the best one
+        monkeypatch.setattr("salsa.solvers.lowrank.expected_alpha", lambda task: 1e9)
+        monkeypatch.setattr("salsa.solvers.lowrank.anchors_for", partial(anchors_for_alpha, 0.1))
+        again = fitted(X[:, :5], X[:, 0], **fit)
+        np.testing.assert_array_equal(again.expansion_.coef, double.expansion_.coef)
 
 
 class TestRegressor:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+from numpy.typing import NDArray
+from scipy.linalg.blas import dsymm, dsyrk, ssyrk
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import symmetric_eigen
@@ -17,23 +19,35 @@ from salsa._utils.linalg import symmetric_eigen
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over rows with features phi (r,), targets y (q,) and weights: all that ridge regression needs to know."""
+    """Sums over rows with features phi (r,), targets y (q,) and weights: all that ridge regression needs to know.
+
+    Nothing reads the upper triangle of xx.
+    """
 
     weight: float
     x: Floats  # (r,) sum of w phi
     y: Floats  # (q,) sum of w y
-    xx: Floats  # (r, r) sum of w phi phi'
+    xx: Floats  # (r, r) sum of w phi phi', the lower triangle
     xy: Floats  # (r, q) sum of w phi y'
     yy: Floats  # (q,) sum of w y^2
 
     @classmethod
-    def of(cls, F: Floats, Y: Floats, w: Floats) -> Sums:
-        """Sum over the rows of F (m, r), Y (m, q), w (m,)."""
+    def of(cls, F: NDArray[np.floating[Any]], Y: Floats, w: Floats) -> Sums:
+        """Sum over the rows of F (m, r), Y (m, q), w (m,), with the digits of F."""
         root = np.sqrt(w)[:, None]
-        F, Y = root * F, root * Y
-        xx = dsyrk(1.0, F, trans=1, lower=1) if F.flags.f_contiguous else dsyrk(1.0, F.T, lower=1)
-        xx += np.tril(xx, -1).T
-        return cls(float(w.sum()), F.T @ root[:, 0], Y.T @ root[:, 0], xx, F.T @ Y, np.sum(Y**2, axis=0))
+        if (w != 1.0).any():
+            F, Y = (F * root).astype(F.dtype), root * Y
+        syrk = ssyrk if F.dtype == np.float32 else dsyrk
+        xx = syrk(1.0, F, trans=1, lower=1) if F.flags.f_contiguous else syrk(1.0, F.T, lower=1)
+        sums = F.T @ np.column_stack([root, Y]).astype(F.dtype)  # (r, 1 + q)
+        x, xy = (part.astype(np.float64) for part in (sums[:, 0], sums[:, 1:]))
+        return cls(float(w.sum()), x, Y.T @ root[:, 0], xx.astype(np.float64), xy, np.sum(Y**2, axis=0))
+
+    def plus(self, other: Sums) -> Sums:
+        """Return the sum of both, in the matrix of this one: adding up many blocks takes no further memory."""
+        xx = np.add(self.xx, other.xx, out=self.xx)
+        parts = (self.weight + other.weight, self.x + other.x, self.y + other.y, xx)
+        return Sums(*parts, self.xy + other.xy, self.yy + other.yy)
 
     def without_levels(self, levels: Floats, rho: float) -> Sums:
         """Return the sums with R^-1 in the place of W (``salsa.data.noise``), from levels (g, 1 + r + q) of groups.
@@ -87,7 +101,8 @@ class HeldOutSums:
         xx = rows.xx - np.outer(rows.x, x_mean) - np.outer(x_mean, rows.x) + rows.weight * np.outer(x_mean, x_mean)
         xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
         self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
-        self.xx, self.xy, self.weight = self.path.V.T @ xx @ self.path.V, self.path.V.T @ xy, rows.weight
+        V = self.path.V
+        self.xx, self.xy, self.weight = V.T @ dsymm(1.0, xx, V, lower=1), V.T @ xy, rows.weight
 
     def squared_error(self, alpha: float) -> Floats:
         theta = self.path.rotated(alpha)

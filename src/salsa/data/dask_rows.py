@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Generic, TypeVar
@@ -131,12 +132,15 @@ def _partition_sum(what: _Sum[T], block: RawBlock, reading: Reading, start: int)
     """Return the sum over one partition; None if no row of it counts."""
     with one_blas_thread():  # a worker has threads of its own
         blocks = batches([part_of(block, reading)], what.fold, what.size, what.every, start)
-        return _added(what.add, map(what.function, blocks))
+        results = map(what.function, blocks)
+        first = next(results, None)
+        return None if first is None else reduce(what.add, results, first)
 
 
 def _added(add: Callable[[T, T], T], parts: Iterable[T | None]) -> T | None:
+    """Return the sum over some partitions; `add` may overwrite its first argument, but no result of another task."""
     some = [part for part in parts if part is not None]
-    return reduce(add, some) if some else None
+    return reduce(add, some[1:], deepcopy(some[0])) if some else None
 
 
 def _taken(block: RawBlock, reading: Reading, places: Places) -> Observations:

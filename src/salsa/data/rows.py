@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -53,9 +54,13 @@ class Block(NamedTuple):
     group: Places | None
     fold: Places
 
-    def some(self, index: slice) -> Block:
+    def some(self, index: slice | Places) -> Block:
         group = None if self.group is None else self.group[index]
         return Block(self.X[index], self.Y[index], self.weight[index], group, self.fold[index])
+
+    def by_fold(self) -> Block:
+        """Return the rows in the order of their folds, and of the block within a fold."""
+        return self.some(np.argsort(self.fold, kind="stable"))
 
     def then(self, other: Block) -> Block:
         """Return the rows of both blocks."""
@@ -135,8 +140,14 @@ def batches(parts: Iterable[Observations], fold: FoldOf, size: int, every: int, 
 
 
 def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Generator[T]:
-    """Yield the results in the order of the items, computed by `threads` threads; at most `threads` results wait."""
+    """Yield the results in the order of the items, computed by `threads` threads.
+
+    Threads go on while the caller takes a result: at most one result per thread waits.
+    """
     source = iter(items)
     with ThreadPoolExecutor(threads) as pool:
-        while wave := list(islice(source, threads)):
-            yield from pool.map(function, wave)
+        waiting = deque(pool.submit(function, item) for item in islice(source, threads))
+        while waiting:
+            result = waiting.popleft().result()
+            waiting.extend(pool.submit(function, item) for item in islice(source, 1))
+            yield result

@@ -7,7 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.blas import strmm
+from scipy.linalg.lapack import dtrtri
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
@@ -32,10 +35,31 @@ class Anchors:
         k = self.kernel(X, self.points, n_threads=n_threads)
         return solve_triangular(self.L, k.T, lower=True, overwrite_b=True, check_finite=False).T
 
+    @property
+    def single(self) -> SingleAnchors:
+        """The same features in float32."""
+        inverse, _ = dtrtri(self.L, lower=1)
+        return SingleAnchors(self.kernel, self.points, np.asfortranarray(inverse, dtype=np.float32))
+
     def expansion(self, theta: Floats, offset: Floats) -> KernelExpansion:
         """Return the function offset + phi(x)'theta, whose coefficients are L^-T theta."""
         coef = solve_triangular(self.L, theta, lower=True, trans=1, check_finite=False)
         return KernelExpansion(self.kernel, self.points, coef, offset)
+
+
+@dataclass(frozen=True, eq=False)
+class SingleAnchors:
+    """Features of anchors in float32, in half the time; rounding errors grow with the inverse of L."""
+
+    kernel: Kernel
+    points: Floats  # (r, D)
+    inverse: NDArray[np.float32]  # (r, r), of L
+
+    def features(self, X: Floats, *, n_threads: int | None = None) -> NDArray[np.float32]:
+        """Return the features phi (m, r) of the rows of X (m, D)."""
+        k = self.kernel.single(X, self.points, n_threads=n_threads)
+        features: NDArray[np.float32] = strmm(1.0, self.inverse, k.T, lower=1, overwrite_b=1).T
+        return features
 
 
 class Pivoted(NamedTuple):

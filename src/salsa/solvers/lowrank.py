@@ -1,9 +1,10 @@
 """Ridge regression on a few anchors: k(x, x') ~ phi(x)'phi(x'), phi(x) = L^-1 k(Z, x), L L' = k(Z, Z).
 
 1. Choose anchors Z from a sample of the rows, until the unexplained trace is small relative to alpha (``anchors``).
-2. Add up sums for every fold in a pass over all rows, in blocks and on any number of machines (``sums``).
+2. Add up sums for every fold in a pass over all rows, in blocks and on any number of machines (``sums``). Of many rows,
+   features are computed in float32; sums over blocks are in float64.
 3. From the sums, find alpha by the exact cross-validation error of the model, the fit to all rows, and the fits
-   without each fold. If all rows lead to a smaller alpha than the sample, choose more anchors and repeat 2.
+   without each fold.
 4. Count the sizes of held-out residuals in a second pass over some of the rows, for intervals (``cvplus``).
 """
 
@@ -12,16 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import format_bytes
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
-from salsa.data.rows import Block, joined
+from salsa._utils.threads import thread_count
+from salsa.data.rows import Block, joined, mapped
 from salsa.data.splits import TableSplits
 from salsa.kernels.marginals import Distribution, marginal_of, thinned
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
@@ -33,17 +36,20 @@ from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 T = TypeVar("T")
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
-ROUNDS = 3  # most rounds of choosing anchors
+EXPECTED = 1e-3  # the largest alpha that anchors are chosen for, relative to the mean diagonal of the kernel matrix
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
 GROUP_NUMBERS = 10**8  # the most numbers for the sums of groups
 MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
-BLOCK_NUMBERS, LEAST_ROWS = 2**21, 1024  # values of features in a block; the least rows of a block
+BLOCK_NUMBERS = 2**24  # values of features in a block of rows
+SINGLE_ROWS, SINGLE_RANGE = 50_000, (1e-12, 1e12)  # rows, and diagonals of the kernel, whose sums may be in float32
+ROUNDED, ROUNDED_ROWS = 1e-3, 256  # rounding errors over alpha that are allowed, and the rows that they are measured on
+LEAST_ROWS, MOST_ROWS = 1024, 8192  # rows of a block
 
 
 class Basis(Protocol):
-    """A map phi from rows to r features."""
+    """A map phi from rows to r features, in float64 or float32."""
 
-    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats: ...
+    def features(self, X: Floats, *, n_threads: int | None = None) -> Floats | NDArray[np.float32]: ...
 
 
 class Ridge(NamedTuple):
@@ -78,15 +84,45 @@ class Ridge(NamedTuple):
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
-    """Choose anchors for the alpha of the sample, and more anchors if all rows lead to a smaller alpha."""
-    alpha = task.alpha
-    for _ in range(ROUNDS):
-        anchors = anchors_for(task, alpha)
-        ridge = fit_ridge(anchors, len(anchors.points), task)
-        alpha = ridge.path.alpha
-        if anchors.left <= tolerance(task, alpha) or len(anchors.points) == task.rank:
-            break
+    """Choose anchors once, and fit all rows on them in one pass."""
+    alpha = expected_alpha(task)
+    anchors = anchors_for(task, alpha)
+    ridge = fit_on_anchors(task, anchors, alpha)
     return on_anchors(task, anchors, ridge, ridge.cvplus(anchors), ridge.solution)
+
+
+def expected_alpha(task: RidgeTask) -> float:
+    """Return an alpha that all rows will hardly lead below: the sample's, but at most EXPECTED of the mean diagonal.
+
+    A few thousand rows of a noisy target lead to a large alpha, because they do not show the signal; all rows may lead
+    to a hundredth of it. Anchors for a smaller alpha are a few more anchors; a second pass costs as much as the first.
+    """
+    return min(task.alpha, EXPECTED * mean_diagonal(task.kernel, task.sample.X))
+
+
+def fit_on_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> Ridge:
+    """Fit all rows on the features of the anchors, of many rows in float32 where that has enough digits.
+
+    Rounding errors of the features act as noise, and must be small relative to alpha. They are measured on a few rows,
+    which gives the least alpha for float32. If the error still falls there, the rows are fitted again in float64.
+    """
+    r, least = len(anchors.points), _least_single_alpha(task, anchors)
+    if least <= min([alpha, *(task.alphas or ())]):
+        ridge = fit_ridge(anchors.single, r, task, least)
+        alphas = ridge.path.alphas
+        if task.alphas is not None or ((alphas >= least) & (alphas < ridge.path.alpha)).any():
+            return ridge
+    return fit_ridge(anchors, r, task)
+
+
+def _least_single_alpha(task: RidgeTask, anchors: Anchors) -> float:
+    """Return the least alpha for which features in float32 have enough digits; infinity for few rows."""
+    low, high = SINGLE_RANGE
+    if len(task.rows) < SINGLE_ROWS or not low < mean_diagonal(task.kernel, task.sample.X) < high:
+        return np.inf
+    some = task.sample.X[:ROUNDED_ROWS]
+    difference = anchors.single.features(some) - anchors.features(some)
+    return float(np.mean(np.sum(difference**2, axis=1))) / ROUNDED
 
 
 def on_anchors(
@@ -120,8 +156,8 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[L
     return kept, residual
 
 
-def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
-    """Fit all rows on r features, with alpha by the cross-validation error."""
+def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridge:
+    """Fit all rows on r features, with alpha by the cross-validation error; at least `least`."""
     splits, rho = task.table, 0.0 if too_many_groups(task, r) else task.rho
     assert splits is not None  # large fits are given splits
     function = partial(_fold_sums, basis, splits.n_folds, task.unit, task.level, rho > 0)
@@ -129,11 +165,16 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask) -> Ridge:
     white = folds if levels is None else [fold.without_levels(levels.of(k), rho) for k, fold in enumerate(folds)]
     total = reduce(Sums.__add__, white)
     if splits.forward:
-        before = list(accumulate(white, Sums.__add__))
-        held_out = [HeldOutSums(before[k - 1], folds[k]) for k in range(1, splits.n_folds)]
+        parts = list(zip(accumulate(white, Sums.__add__), folds[1:], strict=False))
     else:
-        held_out = [HeldOutSums(total - own, fold) for own, fold in zip(white, folds, strict=True)]
-    error_of = partial(cross_validation_error, held_out, target_scale(reduce(Sums.__add__, folds)))
+        parts = [(total - own, fold) for own, fold in zip(white, folds, strict=True)]
+    threads = thread_count(task.threads, r, r, r // 8)
+    held_out = list(mapped(lambda part: HeldOutSums(*part), parts, threads))
+    variance = target_scale(reduce(Sums.__add__, folds))
+
+    def error_of(alpha: float) -> tuple[float, float]:
+        return cross_validation_error(held_out, variance, alpha) if alpha >= least else (np.inf, 0.0)
+
     path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
     without = [part.path.solution(path.alpha) for part in held_out]
     without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
@@ -179,7 +220,7 @@ def marginals(task: RidgeTask, X: Floats, weight: Floats) -> tuple[Distribution,
 
 def block_rows(r: int) -> int:
     """Return the number of rows in a block with r features; it does not depend on the number of threads."""
-    return max(LEAST_ROWS, BLOCK_NUMBERS // r)
+    return min(max(LEAST_ROWS, BLOCK_NUMBERS // r), MOST_ROWS)
 
 
 def lowrank_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
@@ -216,13 +257,15 @@ def _fold_sums(
     basis: Basis, n_folds: int, unit: Floats, level: Floats, grouped: bool, block: Block
 ) -> tuple[list[Sums], Levels | None]:
     """Return the block's part of the sums of every fold and, where groups share a level, of every group."""
+    block = block.by_fold()  # the features of a fold are one piece, which is not copied
     F, Y = basis.features(block.X, n_threads=1), block.Y / unit - level
-    rows = [np.flatnonzero(block.fold == fold) for fold in range(n_folds)]
+    ends = np.searchsorted(block.fold, np.arange(n_folds + 1))
+    rows = [slice(start, stop) for start, stop in pairwise(ends.tolist())]
     sums = [Sums.of(F[chosen], Y[chosen], block.weight[chosen]) for chosen in rows]
     return sums, _levels(F, Y, block) if grouped else None
 
 
-def _levels(F: Floats, Y: Floats, block: Block) -> Levels:
+def _levels(F: Floats | NDArray[np.float32], Y: Floats, block: Block) -> Levels:
     assert block.group is not None
     group, first, place = np.unique(block.group, return_index=True, return_inverse=True)
     Z = csr_array((block.weight, (place, np.arange(len(place)))), shape=(len(group), len(place)))
@@ -255,7 +298,8 @@ def _scores(anchors: Anchors, cvplus: CVPlus, unit: Floats, level: Floats, block
 def _added(
     one: tuple[list[Sums], Levels | None], other: tuple[list[Sums], Levels | None]
 ) -> tuple[list[Sums], Levels | None]:
-    sums = [a + b for a, b in zip(one[0], other[0], strict=True)]
+    """Return the sums of both; the matrices of the first are overwritten."""
+    sums = [a.plus(b) for a, b in zip(one[0], other[0], strict=True)]
     return sums, None if one[1] is None or other[1] is None else one[1] + other[1]
 
 
