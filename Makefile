@@ -43,7 +43,7 @@ test-avx2: $(VENV)/.dev
 test-busy: $(VENV)/.dev
 	$(BIN)/python tools/busy.py $(BIN)/python -m pytest -n auto -q -m "not slow" $(NUMBERS) tests/paper/test_figures.py
 
-# The core as other processors and systems get it, without AVX and OpenMP
+# The core as other processors get it, without AVX
 test-portable: $(VENV)/.dev
 	$(BIN)/python tools/rebuilt.py portable -c 'from salsa import _core; assert _core.simd_levels() == ["portable"], _core.__file__'
 	$(BIN)/python tools/rebuilt.py portable -m pytest -n auto -q tests/kernels/test_core.py tests/kernels/test_additive.py \

@@ -7,6 +7,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -80,10 +81,17 @@ def thread_count():
 
 
 def bits_and_new_threads(seed=0, n_jobs=None):
-    """Return the bits of a fit, and how many threads it left behind: OpenMP keeps the threads that it has started."""
-    answers(fitted(n=60))  # too small for OpenMP; BLAS, which starts its own after a fork, has them now
+    """Return the bits of a fit, and how many threads it left behind."""
+    answers(fitted(n=60))  # BLAS, which starts threads of its own after a fork, has them now
     before = thread_count()
     model = fitted(seed, n_jobs)
     model.predict(table(500, seed=99)[0])
     new = thread_count() - before
     return answers(model), new
+
+
+def seconds_of_other_threads(n_jobs=None):
+    """Return the CPU seconds that all threads but the caller's take in a fit, its predictions and intervals."""
+    everything, own = time.process_time(), time.thread_time()
+    bits(n_jobs=n_jobs)
+    return time.process_time() - everything - (time.thread_time() - own)

@@ -1,4 +1,4 @@
-"""tools/busy.py, beside which tests run once more: it passes the exit code on and leaves no process behind."""
+"""Threads yield to busy programs; tools/busy.py passes the exit code on and leaves no process behind."""
 
 import os
 import signal
@@ -40,3 +40,19 @@ def test_loops_run_beside_the_command_and_end_with_it(number):
     while loops(process.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert loops(process.pid) == []
+
+
+def test_threads_beside_busy_programs_take_the_cpu_seconds_of_one_thread():
+    """Threads that wait must sleep: those that spin took three times the CPU seconds of one thread here."""
+    code = (
+        "import time, numpy as np; from salsa import AdditiveKernel\n"
+        "kernel = AdditiveKernel(np.ones(20), np.ones(20), np.ones(4))\n"
+        "X = np.random.default_rng(0).normal(size=(400, 20))\n"
+        "def seconds(threads):\n"
+        "    start = time.process_time()\n"
+        "    for _ in range(50): kernel(X, n_threads=threads)\n"
+        "    return time.process_time() - start\n"
+        "print(min(seconds(2) for _ in range(3)) / min(seconds(1) for _ in range(3)))"
+    )
+    done = subprocess.run([*BUSY, sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1.5

@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_info
 from salsa import SalsaRegressor
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+SOME_SECONDS = 0.002  # of CPU time
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +29,26 @@ def searched(n_jobs, inner):
 
 
 class TestProcesses:
-    @pytest.mark.parametrize(
-        "threads",
-        [{"parent": 1, "fork": 0}, pytest.param({"parent": 1, "spawn": 1, "forkserver": 1}, marks=pytest.mark.slow)],
-    )
-    def test_children_give_the_same_bits_after_the_parent_used_openmp(self, serial, threads):
-        """A forked child runs on one thread: the parent's OpenMP threads, for which it would wait, are not there."""
+    @pytest.mark.parametrize("methods", [["fork"], pytest.param(["spawn", "forkserver"], marks=pytest.mark.slow)])
+    def test_children_give_the_same_bits_after_the_parent_used_threads(self, serial, methods):
+        """No thread is left that a forked child would wait for, in the parent or in the child."""
         code = (
             "import json, multiprocessing; from children import bits_and_new_threads\n"
-            "found = {'parent': bits_and_new_threads()}\n"
-            f"for method in {list(threads)[1:]}:\n"
+            "found = [bits_and_new_threads()]\n"
+            f"for method in {methods}:\n"
             "    with multiprocessing.get_context(method).Pool(1) as pool:\n"
-            "        found[method] = pool.apply(bits_and_new_threads)\n"
+            "        found.append(pool.apply(bits_and_new_threads))\n"
             "print(json.dumps(found))"
         )
-        assert json.loads(run(code)) == {name: [serial, new] for name, new in threads.items()}
+        assert json.loads(run(code)) == [[serial, 0]] * (1 + len(methods))
+
+    def test_forked_children_use_threads(self):
+        code = (
+            "import multiprocessing; from children import seconds_of_other_threads\n"
+            "seconds_of_other_threads()\n"
+            "with multiprocessing.get_context('fork').Pool(1) as pool: print(pool.apply(seconds_of_other_threads))"
+        )
+        assert float(run(code, OPENBLAS_NUM_THREADS="1")) > SOME_SECONDS
 
     def test_forks_give_the_same_bits_while_other_threads_fit(self, serial):
         """Other threads may hold our locks. A first fit imports all modules: Python cannot fork an import."""
@@ -96,15 +102,19 @@ class TestThreads:
         )
         assert json.loads(run(code, OPENBLAS_NUM_THREADS="2")) == [True, True, True]
 
-    def test_limits_of_threads_are_kept(self, serial):
-        """OpenMP keeps the threads that it has started: none up to the last fit, which may have two."""
+    @pytest.mark.parametrize(("n_jobs", "variable"), [(1, "2"), (None, "1"), (-1, "1")])
+    def test_fits_on_one_thread_take_no_time_of_others(self, n_jobs, variable):
+        """The threads of BLAS, which wait for work in loops, have none during a fit."""
         code = (
-            "import json; from threadpoolctl import threadpool_limits; from children import bits_and_new_threads\n"
-            "fit = lambda n_jobs: print(json.dumps(bits_and_new_threads(n_jobs=n_jobs)))\n"
-            "with threadpool_limits(1, 'openmp'): fit(None), fit(-1)\n"
-            "fit(1), fit(None)"
+            "import time; from children import bits, seconds_of_other_threads\n"
+            "bits(); time.sleep(1)\n"  # BLAS's threads have spun when they were started
+            f"print(seconds_of_other_threads({n_jobs}))"
         )
-        assert list(map(json.loads, run(code).splitlines())) == [[serial, new] for new in (0, 0, 0, 1)]
+        assert float(run(code, OMP_NUM_THREADS=variable, OPENBLAS_NUM_THREADS="2")) < SOME_SECONDS
+
+    def test_fits_on_two_threads_take_time_of_another(self):
+        code = "from children import seconds_of_other_threads; print(seconds_of_other_threads(2))"
+        assert float(run(code, OPENBLAS_NUM_THREADS="1")) > SOME_SECONDS
 
     def test_blas_has_its_threads_back_after_a_failure(self):
         before = threadpool_info()

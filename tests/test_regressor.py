@@ -275,7 +275,7 @@ class TestInsideScikitLearn:
         np.testing.assert_array_equal(scores, cross_val_score(equal(order=2, random_state=0), *data, cv=2))
 
     def test_works_in_a_child_of_fork(self):
-        """OpenMP's threads do not survive a fork; waiting for them would hang."""
+        """Threads do not survive a fork; waiting for those of the parent would hang."""
         code = (
             "import multiprocessing as mp, numpy as np; from salsa import AdditiveKernel;"
             "k = AdditiveKernel(np.ones(10), np.ones(10), [0.0, 1.0]); X = np.ones((1000, 10)); k(X, n_threads=2);"

@@ -42,7 +42,7 @@ double base_kernel(const salsa::Feature& f, double t, double h) {
 
 salsa::Feature feature(int code, double relevance, double h, int column) {
     salsa::Feature feature{code, relevance, 0.0, 0.0, column, false};
-    Bases::with(code, [&](auto base) { feature.rate = base.rate(h), feature.limit = base.limit(feature.rate); });
+    Bases::with(code, [&](auto base) { feature.rate = base.rate(h), feature.limit = base.limit(feature.rate, salsa::portable::log2_floor); });
     return feature;
 }
 
@@ -103,8 +103,9 @@ int main() {
             for (int order = 0; order <= d; ++order) weight[order] = 1.0 / (1 + order);
             const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false};
             std::vector<double> K(n * m), again(n * m);
-            salsa::block(salsa::portable::sweeps, kernel, {X.data(), n, D}, {Z.data(), m, D}, K.data(), 1);
-            salsa::block(salsa::portable::sweeps, kernel, {X.data(), n, D}, {Z.data(), m, D}, again.data(), 3);
+            const salsa::DoublePairs pairs{salsa::portable::sweeps, {&kernel, 1}, {X.data(), n, D}, salsa::Panels({Z.data(), m, D})};
+            salsa::block(pairs, K.data(), m, 1);
+            salsa::block(pairs, again.data(), m, 3);
             if (K != again) return std::puts("three threads give other bits than one"), 1;
             for (salsa::Size i = 0; i < n; ++i)
                 for (salsa::Size l = 0; l < m; ++l) {

@@ -29,7 +29,7 @@ CORE_TESTS = [
 # What a kind of build tells CMake. Debug builds keep assertions and symbols; CMakeLists.txt sets the optimisation.
 KINDS = {
     "plain": [],
-    "portable": ["define.SALSA_X86=OFF", "define.SALSA_OPENMP=OFF"],  # as other processors and systems get it
+    "portable": ["define.SALSA_X86=OFF"],  # as other processors get it
     "sanitize": ["build-type=Debug", "define.SALSA_SANITIZE=address,undefined"],
     "memcheck": ["build-type=Debug"],
     "coverage": ["build-type=Debug", "define.SALSA_COVERAGE=ON"],

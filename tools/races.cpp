@@ -1,5 +1,5 @@
 // Every threaded function of the core, on four threads and on one, which must agree bit for bit. Built by tools/races.py with
-// Clang's thread sanitizer, without Python: its OpenMP tells the sanitizer of its barriers, GCC's does not.
+// GCC's thread sanitizer, without Python.
 #include <cstdio>
 #include <functional>
 #include <random>
@@ -42,8 +42,9 @@ int main() {
         for (int j = 0; j < D; ++j) features.push_back({j % salsa::portable::Bases::size, 1.0, 1.0, 100.0, j, false});
         const salsa::Kernel kernel{D, d, 0, features.data(), weight.data(), false, false};
         const salsa::Sum sum{&kernel, 1};
-        compare("block", n * m, [&](double* out, int threads) { salsa::block(sweeps, sum, X, Z, out, threads); });
-        compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(sweeps, sum, X, out, threads); });
+        const salsa::DoublePairs pairs{sweeps, sum, X, salsa::Panels(Z)}, own{sweeps, sum, X, salsa::Panels(X)};
+        compare("block", n * m, [&](double* out, int threads) { salsa::block(pairs, out, m, threads); });
+        compare("symmetric block", n * n, [&](double* out, int threads) { salsa::symmetric_block(own, out, n, threads); });
         compare("orders", (d + 1) * n * m, [&](double* out, int threads) { salsa::orders(sweeps, kernel, X, Z, out, threads); });
         compare("product", n * q, [&](double* out, int threads) { salsa::product(sweeps, sum, X, Z, V.data(), q, out, threads); });
         compare("gradient", 2 * D + d + 1,

@@ -52,8 +52,7 @@ BUGS = [
     Bug("shared_scratch", "PYTHON tools/races.py", "data race"),
     Bug("uninitialised_sum", "PYTHON tools/memcheck.py bindings", "uninitialised value"),
     Bug("freed_result", "PYTHON tools/memcheck.py bindings", "Invalid read"),
-    Bug("openmp_after_fork", f"{PYTEST} tests/test_parallel.py -k has_used_openmp", r"not done in \d+ s"),
-    Bug("first_fit_lifts_the_limit", f"{PYTEST} tests/test_parallel.py -k same_time", r"\[False"),
+    Bug("first_fit_lifts_the_limit", f"{PYTEST} tests/test_parallel.py -k concurrent_fits", r"\[False"),
     Bug("half_fitted", f"{PYTEST} tests/test_interrupt.py -k every_phase", r"\(False, \[\], 0, 1\)"),
     Bug(
         "deaf_sweep",

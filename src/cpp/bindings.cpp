@@ -463,7 +463,6 @@ NB_MODULE(_core, module) {
     });
     module.def("simd_levels", &simd_levels, "Instruction sets this machine can run, best first.");
     module.def("base_kernels", &base_kernels, "Names of the base kernels in the order of their codes.");
-    module.def("max_threads", &salsa::max_threads, "Threads of the machine, or what OMP_NUM_THREADS says where OpenMP is compiled in.");
     module.def("block", &block, "X"_a.noconvert(), "Z"_a.noconvert().none(), "base"_a.noconvert(), "bandwidth"_a.noconvert(),
                "relevance"_a.noconvert(), "weights"_a.noconvert(), "n_threads"_a = 1, "simd"_a = nb::none(), "missing"_a.noconvert() = nb::none(),
                "columns"_a.noconvert() = nb::none(), "terms"_a.noconvert() = nb::none(),

@@ -1,56 +1,37 @@
-// Tiles of rows shared out among threads: OpenMP's threads if it is compiled in, else threads of the standard library.
+// Tiles of rows shared out among threads.
+//
+// Threads are started for a call and end with it. They never spin, which would take the cores from other programs and from
+// other threads of the process, and none is left behind, which a forked child would wait for in vain.
 #pragma once
-
-#ifdef _OPENMP
-#include <omp.h>
-#else
-#include <system_error>
-#include <thread>
-#include <vector>
-#endif
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <exception>
+#include <thread>
+#include <vector>
 
 #include "kernel.hpp"
 
 namespace salsa {
 
-#ifdef _OPENMP
-
-inline int max_threads() { return omp_get_max_threads(); }
-
-// Call body(tile, thread) for every tile, the last first
-template <class Body>
-void for_tiles(Size tiles, int threads, Body body) {
-    const int team = int(std::clamp<Size>(tiles, 1, threads));  // no thread without a tile
-#pragma omp parallel for schedule(dynamic) num_threads(team)
-    for (Size tile = tiles - 1; tile >= 0; --tile) body(tile, omp_get_thread_num());
-}
-
-#else
-
-inline int max_threads() { return std::max(1, int(std::thread::hardware_concurrency())); }
-
+// Call body(tile, thread) for every tile, the last first; thread 0 is the caller's. The body must not throw.
 template <class Body>
 void for_tiles(Size tiles, int threads, Body body) {
     std::atomic<Size> left(tiles);
     const auto work = [&](int thread) {
         for (Size tile; (tile = --left) >= 0;) body(tile, thread);
     };
-    const int count = int(std::min<Size>(threads, tiles));
+    const int count = int(std::min<Size>(threads, tiles));  // no thread without a tile
     std::vector<std::thread> others;
     others.reserve(std::max(0, count - 1));
     try {
         for (int thread = 1; thread < count; ++thread) others.emplace_back(work, thread);
-    } catch (const std::system_error&) {
+    } catch (const std::exception&) {
     }  // the system gives no more threads: the present ones do all tiles
     work(0);
     for (std::thread& other : others) other.join();
 }
-
-#endif
 
 // Whether the caller wants to stop; asked on the caller's thread, between tiles, at most once per `patience`.
 inline bool (*interrupted)() = [] { return false; };
