@@ -2,7 +2,7 @@
 
     python benchmarks/bench_million.py [largest number of rows, default 1e6] [truths, such as smooth,rough]
 
-Four truths of 20 features that differ in roughness, order and noise. Every fit runs in a process of its own: seconds are
+Four truths of 20 features differ in roughness, order and noise. Every fit runs in a process of its own: seconds are
 wall clock and CPU of that process, memory is its peak without what it held before the fit. LightGBM's rounds are tuned
 by early stopping on a fifth of the rows, with 0.05 as learning rate and at most 4000 rounds. R2 is on new rows; the
 noise limit is the R2 of the truth itself. Needs: pip install lightgbm

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from bench_million import D, NEW_ROWS, table
+from bench_million import NEW_ROWS, D, table
 from conditions import TINY, number, size
 
 PART = size(250_000, 100)  # rows of a file
