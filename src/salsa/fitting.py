@@ -14,6 +14,7 @@ on a smaller one, and only the solver sees all rows.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory, tiled_bytes
-from salsa._utils.progress import Progress
+from salsa._utils.progress import Progress, Steps
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
@@ -81,12 +82,22 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
 
 def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     """Fit rows that are read in blocks, again and again."""
-    seen = survey(source(), options.categorical_features, options.transform)
+    seen = survey(_counted(source(), progress), options.categorical_features, options.transform)
     threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
     check_total_weight(seen.rows)
     reading = Reading.after(seen, options.transform)
     rows = StreamedRows(partial(read_parts, source, reading, seen.rows), seen.rows, threads)
     return fit_rows(options, rows, seen, progress)
+
+
+def _counted(blocks: Iterable[RawBlock], steps: Steps) -> Iterator[RawBlock]:
+    """Yield the blocks, and tell how many rows were read."""
+    rows = 0
+    for block in blocks:
+        yield block
+        rows += len(block.X)
+        steps.step("reading the table", None, f"{rows} rows")
+    steps.done("reading the table", f"{rows} rows")
 
 
 def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:
@@ -158,7 +169,7 @@ def _fit_all(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, n)
         draws, judges = (splits.random_state, options.resources.threads, LOSS), (plan.rho, splits, whole.counts)
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
-        task = task._replace(two_valued=seen.targets.two_valued)
+        task = task._replace(two_valued=seen.targets.two_valued, steps=progress)
         solution = solver.solve(task)
     return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
 
@@ -190,7 +201,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit, steps=progress)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)

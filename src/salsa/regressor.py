@@ -96,8 +96,9 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         Shuffles the folds where cv is a number (see `cv` for the exception), and draws the rows that relevances are
         learned from where there are more than 800.
     verbose : int, default=0
-        1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
-        told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
+        1 prints to standard error every kernel and order tried, and how far each long phase is. On a terminal the last
+        line is rewritten; a file gets a line every ten seconds, and one at the end of a phase. scikit-learn's callbacks
+        (1.9 and later) are told of the kernels and orders: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
     ----------
@@ -170,7 +171,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         A NumPy memmap is read in blocks, as ``fit_blocks`` does.
         """
         progress = Progress(self, X, y)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), progress:
             options = parse_options(self.get_params(deep=False))
             if isinstance(X, np.memmap) and X.ndim == 2:
                 fitted = fit_source(options, slices_of(X, y, sample_weight, groups), progress)
@@ -202,7 +203,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             The names of these columns in data frames.
         """
         progress = Progress(self, None, None)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), progress:
             options = parse_options(self.get_params(deep=False))
             with reread(blocks, target, sample_weight, groups) as source:
                 fitted = fit_source(options, source, progress)
