@@ -24,7 +24,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory, tiled_bytes
+from salsa._utils.memory import memory_limit_bytes, tiled_bytes
 from salsa._utils.progress import Progress, Steps
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
@@ -60,11 +60,10 @@ from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
 ITERATED_ROWS = 60_000  # with at most so many rows and one output, it has the exact fit by conjugate gradients
-DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
-SEARCH_ROWS = 2000  # rows that the order is chosen on
 MISSING_POINTS = 128  # points of the distribution that stands for a missing number
 LOSS = SquaredError()
 
@@ -105,10 +104,10 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_features(options, D)
-    notes, (name, _) = _column_notes(seen), _solver(options, n, D, seen.outputs)
+    notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows:
-        need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
-        require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
+        size = _size(options, n, D, seen.outputs, rank)._replace(table=24 * n * (D + seen.outputs))
+        check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
         whole = rows.take(np.arange(n))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
         return _fit_in_memory(options, Table(seen, whole), notes, progress)
@@ -159,7 +158,7 @@ def _fit_all(
     """Take all rows through every step."""
     solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
     rows, (n, D) = whole.rows, whole.rows.X.shape
-    require_memory(solver.bytes(n, D, seen.outputs, n, 0, 1), limit, "this fit", EXACT_ADVICE)
+    check_memory("exact", n, _size(options, n, D, seen.outputs, n), limit)
     unit = power_of_two(rows.Y)
     rows = rows._replace(Y=rows.Y / unit)
     problem = _problem(options, seen.columns, rows, splits)
@@ -185,10 +184,9 @@ def _fit_many(
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
-    (name, rank), n_folds = _solver(options, n, D, seen.outputs), splits.n_folds
-    solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
-    limit = memory_limit_bytes(options.resources.memory_limit)
-    require_memory(solver.bytes(n, D, seen.outputs, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
+    name, rank = _solver(options, n, D, seen.outputs)
+    solver, limit = find_solver(name), memory_limit_bytes(options.resources.memory_limit)
+    check_memory(name, rank, _size(options, n, D, seen.outputs, rank)._replace(folds=splits.n_folds), limit)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -246,9 +244,16 @@ def _for_weights(options: Options, mean: float) -> Options:
 
 
 def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
-    """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact."""
+    """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact.
+
+    A rank above n does not limit the automatic choice; for a given solver it is a mistake.
+    """
     name, rank = options.solver, DEFAULT_RANK if options.rank is None else options.rank
-    automatic = name is None and options.rank is None
+    if name is not None and options.rank is not None and rank > n:
+        raise ValueError(f"rank={rank} is above the number of rows, n_samples={n}: give at most {n}, or solver='exact'")
+    automatic = name is None and (options.rank is None or rank > n)
+    if automatic:
+        rank = DEFAULT_RANK
     if name == "exact" or rank >= n or (automatic and n <= EXACT_ROWS):
         return "exact", n
     if automatic and _matrix_fits(options, n, D, outputs):
@@ -258,10 +263,16 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
 
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
     """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
-    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
-    threads = thread_count(options.resources.threads, n, n, D)
-    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, outputs, DEFAULT_RANK, folds, threads)
+    need = tiled_bytes(n) + _size(options, n, D, outputs, n).need("pcg", DEFAULT_RANK)
     return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
+
+
+def _size(options: Options, n: int, D: int, outputs: int, rank: int) -> Size:
+    """Return the size of a fit to n rows, for estimates of memory."""
+    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
+    searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
+    choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
+    return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, rank, D), choices)
 
 
 def _problem(
