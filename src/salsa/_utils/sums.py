@@ -87,7 +87,9 @@ class HeldOutSums:
         xx = rows.xx - np.outer(rows.x, x_mean) - np.outer(x_mean, rows.x) + rows.weight * np.outer(x_mean, x_mean)
         xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
         self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
-        self.xx, self.xy, self.weight = self.path.V.T @ xx @ self.path.V, self.path.V.T @ xy, rows.weight
+        V = self.path.V
+        self.xx = np.matmul(np.matmul(V.T, xx), V)  # calls: Python looks for signals after each, not after operators
+        self.xy, self.weight = V.T @ xy, rows.weight
 
     def squared_error(self, alpha: float) -> Floats:
         theta = self.path.rotated(alpha)
