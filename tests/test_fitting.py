@@ -172,7 +172,7 @@ class TestRank:
 class TestConjugateGradients:
     def test_many_rows_have_intervals_also_if_the_kernel_matrix_exceeds_the_memory_limit(self, tmp_path):
         X, y = additive_truth(n=3100, D=3)
-        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="90MB", **EQUAL)
+        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="110MB", **EQUAL)
         ends = model.fit(X[:3050], y[:3050]).predict_interval(X[3050:], 0.8)
         assert 0.5 < np.mean((ends[:, 0] <= y[3050:]) & (y[3050:] <= ends[:, 1])) <= 1.0
         model.save(tmp_path / "m.salsa")

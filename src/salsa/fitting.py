@@ -106,7 +106,9 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     _check_features(options, D)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows:
-        size = _size(options, n, D, seen.outputs, rank)._replace(table=24 * n * (D + seen.outputs))
+        size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
+            table=24 * n * (D + seen.outputs)
+        )
         check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
         whole = rows.take(np.arange(n))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
@@ -186,7 +188,8 @@ def _fit_many(
     n, D = len(rows), len(seen.low)
     name, rank = _solver(options, n, D, seen.outputs)
     solver, limit = find_solver(name), memory_limit_bytes(options.resources.memory_limit)
-    check_memory(name, rank, _size(options, n, D, seen.outputs, rank)._replace(folds=splits.n_folds), limit)
+    size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)
+    check_memory(name, rank, size._replace(folds=splits.n_folds), limit)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -267,12 +270,12 @@ def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
     return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
 
 
-def _size(options: Options, n: int, D: int, outputs: int, rank: int) -> Size:
-    """Return the size of a fit to n rows, for estimates of memory."""
+def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:
+    """Return the size of a fit to n rows with kernel matrices of so many columns, for estimates of memory."""
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
     choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
-    return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, rank, D), choices)
+    return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, columns, D), choices)
 
 
 def _problem(

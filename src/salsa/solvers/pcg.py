@@ -35,6 +35,8 @@ from salsa.solvers.penalties import Penalties, Tried
 from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
 from salsa.solvers.tiles import KernelTiles, least_alpha
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
+from salsa.uncertainty.local_scale import ANCHORS as LOCAL_ANCHORS
+from salsa.uncertainty.local_scale import LOCAL_ROWS
 
 SEARCHED, JUDGED, SOLVED = 1e-2, 1e-3, 1e-6  # relative residuals: of the search of alpha, of held-out rows, of the fit
 UNSOLVED = 1e-3  # a fit whose relative residual is larger comes with a warning
@@ -258,10 +260,10 @@ def _folds(splits: TableSplits, fold: Places) -> tuple[NDArray[np.bool_], list[P
 
 
 def pcg_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
-    """Return the peak memory without tiles that are held: features, their Gram matrices, and vectors of the systems."""
+    """Return the peak memory without tiles that are held: features, their Gram matrices, vectors, the local scale."""
     r = min(rank, n)
-    vectors = 24 * n * (folds * outputs + 2)
-    return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors) + threads * tile_bytes(n, double=True)
+    vectors, local = 24 * n * (folds * outputs + 2), 5 * min(n, 2 * LOCAL_ROWS) * LOCAL_ANCHORS
+    return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors + local) + threads * tile_bytes(n, double=True)
 
 
 SOLVER = Solver(True, pcg_bytes, solve_by_iteration)
