@@ -77,7 +77,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     rank : None or int, default=None
         The most anchors of the low-rank solver, which takes as many as its tolerance asks for, and of the
         preconditioner of "pcg"; the number of random features; the most rows of a part. None: 2000. Where there are no
-        more rows than that, the fit is exact.
+        more rows than that, the fit is exact. A rank above the number of rows is an error if a solver is given.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means folds of about equal size, of whole groups if ``fit`` is given
         groups. They are shuffled, except where kernels are learned and the solver is exact: there, rows in the order of
@@ -89,7 +89,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         or mask. Ordered categories of pandas count as numbers by their rank. None: categories that are numbers count
         as numbers.
     memory_limit : None, int or str, default=None
-        Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available.
+        Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available. A fit that needs more is
+        refused before it begins; the error names the solvers and ranks that fit.
     n_jobs : int, default=None
         Threads for kernel matrices; None or -1 means all. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
