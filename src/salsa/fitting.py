@@ -74,6 +74,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
     seen, rows = table
     check_total_weight(seen.rows)
     used = rows.weight > 0
+    _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
     _check_features(options, len(seen.columns.names))
     return _fit_in_memory(options, table, _column_notes(seen), progress)
@@ -103,6 +104,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     """Fit rows whose columns and ranges a first pass (`Survey`) has found; their weights are one on average."""
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
+    _check_rank(options, n)
     _check_features(options, D)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows:
@@ -249,11 +251,9 @@ def _for_weights(options: Options, mean: float) -> Options:
 def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
     """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact.
 
-    A rank above n does not limit the automatic choice; for a given solver it is a mistake.
+    A rank above n does not limit the automatic choice.
     """
     name, rank = options.solver, DEFAULT_RANK if options.rank is None else options.rank
-    if name is not None and options.rank is not None and rank > n:
-        raise ValueError(f"rank={rank} is above the number of rows, n_samples={n}: give at most {n}, or solver='exact'")
     automatic = name is None and (options.rank is None or rank > n)
     if automatic:
         rank = DEFAULT_RANK
@@ -262,6 +262,13 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
     if automatic and _matrix_fits(options, n, D, outputs):
         return "pcg", rank
     return name or "lowrank", rank
+
+
+def _check_rank(options: Options, n: int) -> None:
+    """Refuse a rank above the number of rows of the table, copies included, for a solver that is given."""
+    if options.solver is not None and options.rank is not None and options.rank > n:
+        above = f"rank={options.rank} is above the number of rows, n_samples={n}"
+        raise ValueError(f"{above}: give at most {n}, or solver='exact'")
 
 
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:

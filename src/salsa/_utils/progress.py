@@ -30,7 +30,7 @@ TERMINAL_PAUSE, LOG_PAUSE = 0.2, 10.0  # least seconds between two steps on a te
 
 
 class Steps:
-    """A listener to the phases of a fit, which says nothing itself. Only the main thread may call it."""
+    """A silent listener to the phases of a fit. Only the main thread may call it."""
 
     def step(self, phase: str, share: float | None = None, detail: str = "") -> None:
         """Say how far a phase is: its share, if that is known, and anything else; a share of 1 ends the phase."""
