@@ -22,6 +22,7 @@ import numpy as np
 from children import bits, table, thread_count
 
 import salsa._utils.blas
+import salsa._utils.linalg
 import salsa.expansion
 import salsa.explain.anova
 import salsa.explain.report.write
@@ -107,6 +108,15 @@ def phases(folder):
         "scores": (solvers.lowrank, "uncertainty_of", 0.05, fitting(20_000, solver="lowrank", rank=200)),
         "pcg": (solvers.pcg, "solve_systems", 0.1, fitting(30_000, solver="pcg", rank=50)),
         "tiles": (solvers.pcg, "KernelTiles", 0.1, fitting(30_000, solver="pcg", rank=50)),
+        "anchors": (
+            solvers.pcg,
+            "pivoted_cholesky",
+            0.3,
+            fitting(20_000, solver="pcg", order=4, alpha=1e-6, rank=1000),
+        ),
+        "whole": (solvers.pcg.ExactFits, "whole", 0.05, fitting(8000, solver="pcg", rank=50)),
+        "scales": (solvers.pcg, "learn_iterated", 0.05, fitting(20_000, solver="pcg", rank=300)),
+        "eigen": (salsa._utils.linalg, "eigen", 0.1, fitting(1500, order=3, alpha="auto")),
         "divide": (solvers.divide, "divided_path", 0.1, fitting(10_000, solver="divide", rank=500)),
         "features": (solvers.random_features, "fit_ridge", 0.1, fitting(60_000, solver="features", rank=200)),
         "sweep": (AdditiveKernel, "product", 0.1, using(small, lambda: kernel.product(many[:60_000], *pair))),

@@ -14,10 +14,12 @@ from sums import sum_kernel, use_kernel
 
 import salsa
 from salsa import SalsaRegressor, SumKernel
+from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.user_warning import OutsideRangeWarning, TooFewRowsWarning
 from salsa.expansion import KernelExpansion
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import tolerance
+from salsa.solvers.need import DEFAULT_RANK, Size
 from salsa.uncertainty.cvplus import CVPlus
 
 EQUAL = {"relevance": "equal", "random_state": 0}
@@ -100,10 +102,77 @@ def test_the_mean_of_random_features_is_weighted(monkeypatch):
     np.testing.assert_allclose(means[0], np.average(features(anchors, X), axis=0, weights=weight), rtol=1e-10)
 
 
+class TestMemory:
+    """The error comes before the work, and says which solver and rank fit."""
+
+    N = 9000
+    X = np.arange(3.0 * N).reshape(N, 3)
+
+    def error(self, limit, solver, **options):
+        model = SalsaRegressor(order=1, alpha=0.1, memory_limit=limit, solver=solver, n_jobs=1, **EQUAL | options)
+        with pytest.raises(MemoryError, match=f"this fit by solver='{solver}'.* needs about") as error:
+            model.fit(self.X, self.X[:, 0])
+        return str(error.value)
+
+    @pytest.mark.parametrize(("limit", "solver"), [("2GB", "exact"), ("300MB", "exact"), ("300MB", "pcg")])
+    def test_the_solver_and_rank_that_the_error_names_fit(self, limit, solver):
+        found = self.error(limit, solver)
+        assert f"the limit is {limit.replace('GB', ' GB').replace('MB', ' MB')}. " in found
+        named = re.findall(r"solver='(\w+)' (?:with rank=(\d+)|needs (\S+ [kMG]B) and) fits", found)
+        assert named
+        for other, rank, _ in named:
+            size = Size(self.N, 3, 1, 5, 1)
+            assert size.need(other, int(rank or DEFAULT_RANK)) <= memory_limit_bytes(limit)
+            assert not rank or size.need(other, int(1.1 * int(rank)) + 1) > memory_limit_bytes(limit)
+
+    def test_a_matrix_that_fits_is_advised(self):
+        found = self.error("2GB", "exact")
+        assert "solver='pcg' needs 1.31 GB and fits, solver='lowrank' needs 1.25 GB and fits" in found
+
+    def test_a_limit_below_every_need_names_the_least_that_works(self):
+        found = self.error("1MB", "lowrank")
+        least, rank = re.search(
+            r"No solver fits: .* works is (\S+ MB), into which solver='lowrank' with rank=(\d+)", found
+        ).groups()
+        model = SalsaRegressor(
+            order=1, alpha=0.1, solver="lowrank", n_jobs=1, memory_limit=least, rank=int(rank), **EQUAL
+        )
+        assert model.fit(self.X, np.sin(self.X[:, 0])).search_.notes
+
+    def test_few_rows_name_the_exact_solver(self):
+        model = SalsaRegressor(order=1, alpha=0.1, memory_limit="1kB", **EQUAL)
+        with pytest.raises(
+            MemoryError, match=r"No solver fits: the least limit .* 4\.04 kB, into which solver='exact' fits"
+        ):
+            model.fit(self.X[:10], self.X[:10, 0])
+
+    def test_learning_the_kernel_counts(self):
+        found = self.error("100MB", "lowrank", relevance="learned", rank=10)
+        assert "needs about 384 MB" in found
+
+    def test_a_table_that_is_read_whole_counts(self):
+        model = SalsaRegressor(memory_limit="500MB", solver="exact", **EQUAL)
+        with pytest.raises(MemoryError, match=r"which reads the whole table, needs about 3\.24 GB.*solver='lowrank'"):
+            model.fit_blocks([(self.X, self.X[:, 0])])
+
+
+class TestRank:
+    @pytest.mark.parametrize("solver", ["lowrank", "pcg", "features", "divide"])
+    def test_a_rank_above_the_number_of_rows_is_refused(self, solver):
+        X, y = additive_truth(n=60)
+        with pytest.raises(ValueError, match="rank=61 is above the number of rows, n_samples=60: give at most 60"):
+            SalsaRegressor(solver=solver, rank=61, **EQUAL).fit(X, y)
+
+    def test_a_rank_above_the_number_of_rows_leaves_the_automatic_choice(self):
+        X, y = additive_truth(n=60)
+        ranked, free = (SalsaRegressor(order=1, rank=rank, **EQUAL).fit(X, y) for rank in (10**6, None))
+        np.testing.assert_array_equal(ranked.predict(X), free.predict(X))
+
+
 class TestConjugateGradients:
     def test_many_rows_have_intervals_also_if_the_kernel_matrix_exceeds_the_memory_limit(self, tmp_path):
         X, y = additive_truth(n=3100, D=3)
-        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="90MB", **EQUAL)
+        model = SalsaRegressor(order=1, alpha=0.1, solver="pcg", rank=50, memory_limit="110MB", **EQUAL)
         ends = model.fit(X[:3050], y[:3050]).predict_interval(X[3050:], 0.8)
         assert 0.5 < np.mean((ends[:, 0] <= y[3050:]) & (y[3050:] <= ends[:, 1])) <= 1.0
         model.save(tmp_path / "m.salsa")

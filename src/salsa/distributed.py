@@ -94,7 +94,7 @@ class DaskSalsaRegressor(SalsaRegressor):
             super().fit(X, y, sample_weight, groups)
             return self
         progress = Progress(self, X, y)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), progress:
             options, client = parse_options(self.get_params(deep=False)), self._client()
             blocks = delayed_blocks(X, y, sample_weight, groups)
             learned = options.categorical_features, options.transform

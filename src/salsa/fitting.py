@@ -14,6 +14,7 @@ on a smaller one, and only the solver sees all rows.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,8 +24,8 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.memory import EXACT_ADVICE, LARGE_ADVICE, memory_limit_bytes, require_memory, tiled_bytes
-from salsa._utils.progress import Progress
+from salsa._utils.memory import memory_limit_bytes, tiled_bytes
+from salsa._utils.progress import Progress, Steps
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
@@ -59,11 +60,10 @@ from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
 ITERATED_ROWS = 60_000  # with at most so many rows and one output, it has the exact fit by conjugate gradients
-DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
-SEARCH_ROWS = 2000  # rows that the order is chosen on
 MISSING_POINTS = 128  # points of the distribution that stands for a missing number
 LOSS = SquaredError()
 
@@ -74,6 +74,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
     seen, rows = table
     check_total_weight(seen.rows)
     used = rows.weight > 0
+    _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
     _check_features(options, len(seen.columns.names))
     return _fit_in_memory(options, table, _column_notes(seen), progress)
@@ -81,7 +82,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
 
 def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     """Fit rows that are read in blocks, again and again."""
-    seen = survey(source(), options.categorical_features, options.transform)
+    seen = survey(_counted(source(), progress), options.categorical_features, options.transform)
     threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
     check_total_weight(seen.rows)
     reading = Reading.after(seen, options.transform)
@@ -89,15 +90,28 @@ def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     return fit_rows(options, rows, seen, progress)
 
 
+def _counted(blocks: Iterable[RawBlock], steps: Steps) -> Iterator[RawBlock]:
+    """Yield the blocks, and tell how many rows were read."""
+    rows = 0
+    for block in blocks:
+        yield block
+        rows += len(block.X)
+        steps.step("reading the table", None, f"{rows} rows")
+    steps.done("reading the table", f"{rows} rows")
+
+
 def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:
     """Fit rows whose columns and ranges a first pass (`Survey`) has found; their weights are one on average."""
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
+    _check_rank(options, n)
     _check_features(options, D)
-    notes, (name, _) = _column_notes(seen), _solver(options, n, D, seen.outputs)
+    notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows:
-        need, limit = 24 * n * (D + seen.outputs), memory_limit_bytes(options.resources.memory_limit)
-        require_memory(need, limit, f"solver={name!r} reads the whole table, which", EXACT_ADVICE)
+        size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
+            table=24 * n * (D + seen.outputs)
+        )
+        check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
         whole = rows.take(np.arange(n))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
         return _fit_in_memory(options, Table(seen, whole), notes, progress)
@@ -148,7 +162,7 @@ def _fit_all(
     """Take all rows through every step."""
     solver, limit = find_solver("exact"), memory_limit_bytes(options.resources.memory_limit)
     rows, (n, D) = whole.rows, whole.rows.X.shape
-    require_memory(solver.bytes(n, D, seen.outputs, n, 0, 1), limit, "this fit", EXACT_ADVICE)
+    check_memory("exact", n, _size(options, n, D, seen.outputs, n), limit)
     unit = power_of_two(rows.Y)
     rows = rows._replace(Y=rows.Y / unit)
     problem = _problem(options, seen.columns, rows, splits)
@@ -158,7 +172,7 @@ def _fit_all(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, n)
         draws, judges = (splits.random_state, options.resources.threads, LOSS), (plan.rho, splits, whole.counts)
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
-        task = task._replace(two_valued=seen.targets.two_valued)
+        task = task._replace(two_valued=seen.targets.two_valued, steps=progress)
         solution = solver.solve(task)
     return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
 
@@ -174,10 +188,10 @@ def _fit_many(
 ) -> Fitted:
     """Learn from samples; only the solver sees all rows, wherever they are."""
     n, D = len(rows), len(seen.low)
-    (name, rank), n_folds = _solver(options, n, D, seen.outputs), splits.n_folds
-    solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
-    limit = memory_limit_bytes(options.resources.memory_limit)
-    require_memory(solver.bytes(n, D, seen.outputs, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
+    name, rank = _solver(options, n, D, seen.outputs)
+    solver, limit = find_solver(name), memory_limit_bytes(options.resources.memory_limit)
+    size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)
+    check_memory(name, rank, size._replace(folds=splits.n_folds), limit)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -190,7 +204,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit, steps=progress)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -235,9 +249,14 @@ def _for_weights(options: Options, mean: float) -> Options:
 
 
 def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
-    """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact."""
+    """Return the solver for n rows, and its rank; with no more rows than the rank, the fit is exact.
+
+    A rank above n does not limit the automatic choice.
+    """
     name, rank = options.solver, DEFAULT_RANK if options.rank is None else options.rank
-    automatic = name is None and options.rank is None
+    automatic = name is None and (options.rank is None or rank > n)
+    if automatic:
+        rank = DEFAULT_RANK
     if name == "exact" or rank >= n or (automatic and n <= EXACT_ROWS):
         return "exact", n
     if automatic and _matrix_fits(options, n, D, outputs):
@@ -245,12 +264,25 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
     return name or "lowrank", rank
 
 
+def _check_rank(options: Options, n: int) -> None:
+    """Refuse a rank above the number of rows of the table, copies included, for a solver that is given."""
+    if options.solver is not None and options.rank is not None and options.rank > n:
+        above = f"rank={options.rank} is above the number of rows, n_samples={n}"
+        raise ValueError(f"{above}: give at most {n}, or solver='exact'")
+
+
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
     """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
-    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
-    threads = thread_count(options.resources.threads, n, n, D)
-    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, outputs, DEFAULT_RANK, folds, threads)
+    need = tiled_bytes(n) + _size(options, n, D, outputs, n).need("pcg", DEFAULT_RANK)
     return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
+
+
+def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:
+    """Return the size of a fit to n rows with kernel matrices of so many columns, for estimates of memory."""
+    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
+    searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
+    choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
+    return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, columns, D), choices)
 
 
 def _problem(

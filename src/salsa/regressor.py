@@ -77,7 +77,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     rank : None or int, default=None
         The most anchors of the low-rank solver, which takes as many as its tolerance asks for, and of the
         preconditioner of "pcg"; the number of random features; the most rows of a part. None: 2000. Where there are no
-        more rows than that, the fit is exact.
+        more rows than that, the fit is exact. A rank above the number of rows is an error if a solver is given.
     cv : int, splitter or iterable, default=5
         Folds of the cross-validation; a number means folds of about equal size, of whole groups if ``fit`` is given
         groups. They are shuffled, except where kernels are learned and the solver is exact: there, rows in the order of
@@ -89,15 +89,17 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         or mask. Ordered categories of pandas count as numbers by their rank. None: categories that are numbers count
         as numbers.
     memory_limit : None, int or str, default=None
-        Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available.
+        Bytes, or a text such as "4GB", that fit may take; None: 80 % of what is available. A fit that needs more is
+        refused before it begins; the error names the solvers and ranks that fit.
     n_jobs : int, default=None
         Threads for kernel matrices; None or -1 means all. The result does not depend on it.
     random_state : int, RandomState instance or None, default=None
         Shuffles the folds where cv is a number (see `cv` for the exception), and draws the rows that relevances are
         learned from where there are more than 800.
     verbose : int, default=0
-        1 prints a line for every kernel and order tried to standard error. scikit-learn's callbacks (1.9 and later) are
-        told of the same steps: ``SalsaRegressor().set_callbacks(ProgressBar())``.
+        1 prints to standard error every kernel and order tried, and how far each long phase is. On a terminal the last
+        line is rewritten; a file gets a line every ten seconds, and one at the end of a phase. scikit-learn's callbacks
+        (1.9 and later) are told of the kernels and orders: ``SalsaRegressor().set_callbacks(ProgressBar())``.
 
     Attributes
     ----------
@@ -170,7 +172,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         A NumPy memmap is read in blocks, as ``fit_blocks`` does.
         """
         progress = Progress(self, X, y)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), progress:
             options = parse_options(self.get_params(deep=False))
             if isinstance(X, np.memmap) and X.ndim == 2:
                 fitted = fit_source(options, slices_of(X, y, sample_weight, groups), progress)
@@ -202,7 +204,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
             The names of these columns in data frames.
         """
         progress = Progress(self, None, None)
-        with unchanged_by_failure(self):
+        with unchanged_by_failure(self), progress:
             options = parse_options(self.get_params(deep=False))
             with reread(blocks, target, sample_weight, groups) as source:
                 fitted = fit_source(options, source, progress)

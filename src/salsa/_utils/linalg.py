@@ -11,6 +11,7 @@ from scipy.linalg.lapack import dpotrf
 
 from salsa import _core
 from salsa._utils.arrays import Floats
+from salsa._utils.lapack import LARGE, cholesky, eigen
 
 Tile = NDArray[np.floating[Any]]  # float32 or float64
 _JITTERS = (0.0, 1e-15, 1e-13, 1e-11, 1e-9)
@@ -49,8 +50,11 @@ def positive_factor(A: Floats) -> Floats:
 
 
 def _cholesky(A: Floats) -> tuple[Floats, int]:
-    L, failed = dpotrf(A.T, lower=1)
-    return L, failed
+    if len(A) < LARGE:
+        L, failed = dpotrf(A.T, lower=1)
+        return L, failed
+    L = np.array(A.T, order="F")
+    return L, cholesky(L)
 
 
 def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
@@ -61,6 +65,9 @@ def symmetric_eigen(A: Floats, *, overwrite: bool = False) -> tuple[Floats, Floa
     if len(A) == 1:
         return A[0].copy(), np.ones((1, 1))
     try:
+        if len(A) >= LARGE:
+            Q = A if overwrite and A.flags.f_contiguous else np.array(A, order="F")
+            return eigen(Q), Q
         return eigh(A, driver="evd", overwrite_a=overwrite, check_finite=False)
     except LinAlgError:
         return eigh(A, driver="ev", check_finite=False)

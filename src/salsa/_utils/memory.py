@@ -22,7 +22,7 @@ DEFAULT_SHARE = 0.8  # share of the memory that is available now
 TILE = 2048  # rows and columns of a tile of a large matrix: 16 MB in float32
 BLOCK_NUMBERS = 2**21  # kernel values in a block of rows: 16 MiB
 SMALLER_TABLE = "fit on a random sample of the rows, or raise memory_limit if the machine has more."
-EXACT_ADVICE, LARGE_ADVICE = f"Give solver='lowrank', {SMALLER_TABLE}", f"Give a smaller rank, {SMALLER_TABLE}"
+EXACT_ADVICE = f"Give solver='lowrank', {SMALLER_TABLE}"
 
 
 def memory_limit_bytes(limit: float | str | None) -> int:

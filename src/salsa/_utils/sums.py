@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsymm, dsyrk, ssyrk
+from scipy.linalg.blas import dsyrk, ssyrk
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import symmetric_eigen
@@ -102,7 +102,9 @@ class HeldOutSums:
         xy = rows.xy - np.outer(rows.x, y_mean) - np.outer(x_mean, rows.y) + rows.weight * np.outer(x_mean, y_mean)
         self.yy = rows.yy - 2 * rows.y * y_mean + rows.weight * y_mean**2
         V = self.path.V
-        self.xx, self.xy, self.weight = V.T @ dsymm(1.0, xx, V, lower=1), V.T @ xy, rows.weight
+        xx = np.tril(xx) + np.tril(xx, -1).T
+        self.xx = np.matmul(np.matmul(V.T, xx), V)  # calls: Python looks for signals after each, not after operators
+        self.xy, self.weight = V.T @ xy, rows.weight
 
     def squared_error(self, alpha: float) -> Floats:
         theta = self.path.rotated(alpha)

@@ -95,7 +95,7 @@ def fit_file(model: "SalsaRegressor", data: str, roles: Roles, out: Path, report
         check_output(report, data, str(out))
     table = training_table(data, roles, memory_limit_bytes(model.memory_limit))
     with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
-        table.fit(_listening(model, say), say)
+        table.fit(_listening(model, say))
     model.save(out.resolve())
     looked_at = [] if report is None else _write_report(model, table, report)
     choices = _choices(model)
@@ -117,7 +117,7 @@ def fit_file(model: "SalsaRegressor", data: str, roles: Roles, out: Path, report
 
 
 def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaRegressor":
-    """Return the model, set to announce what it has tried; scikit-learn before 1.9 has no callbacks."""
+    """Return the model, set to announce its progress; scikit-learn before 1.9 has no callbacks."""
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 

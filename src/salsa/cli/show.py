@@ -85,10 +85,10 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
 
 
 class Listener:
-    """Callback of scikit-learn that announces what a fit has just tried."""
+    """Callback of scikit-learn that announces what a fit has just tried, and how far its phases are."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
-        self.say = say
+        self.say, self.tried = say, ""
 
     def setup(self, estimator: Any, context: Any) -> None:
         """Do nothing: a task is announced at its end, when its error is known."""
@@ -97,7 +97,11 @@ class Listener:
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
         if metadata is not None:
-            self.say(f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}")
+            self.tried = f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}"
+            self.say(self.tried)
+
+    def on_step(self, text: str) -> None:
+        self.say(f"{self.tried}; {text}" if self.tried else text[:1].upper() + text[1:])
 
 
 class _Plain:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000
 
-Say = Callable[[str], None]
-
 
 class Roles(NamedTuple):
     """Roles of the columns; columns without a role are features."""
@@ -84,7 +82,7 @@ class WholeTable(NamedTuple):
         """Number of groups; None without a column of groups."""
         return None if self.labels is None else int(self.labels.nunique())
 
-    def fit(self, model: "SalsaRegressor", say: Say) -> None:
+    def fit(self, model: "SalsaRegressor") -> None:
         if self.times is not None:
             model.set_params(cv=list(self.times.folds(model.cv).split()))
         model.fit(self.X, self.y, self.weight, self.labels)
@@ -112,9 +110,8 @@ class LargeTable(NamedTuple):
         """Number of groups; None without a column of groups."""
         return None if self.roles.group is None else len(self.labels)
 
-    def fit(self, model: "SalsaRegressor", say: Say) -> None:
-        task = f"Fitting {self.rows} rows, {len(self.features)} features"
-        model.fit_blocks(lambda: self._blocks(lambda rows: say(f"{task}: read {rows}")))
+    def fit(self, model: "SalsaRegressor") -> None:
+        model.fit_blocks(lambda: self._blocks(lambda rows: None))  # the fit tells of its passes
 
     def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
         """Return the first rows and one row for each anchor, by which a report recognises the training table."""

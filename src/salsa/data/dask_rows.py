@@ -18,6 +18,7 @@ from dask.distributed import Client
 
 from salsa._utils.arrays import Places
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.progress import Told, each, unheard
 from salsa.data.blocks import RawBlock, Reading, part_of
 from salsa.data.rows import Block, FoldOf, Observations, batches, joined
 
@@ -54,8 +55,21 @@ class ClusterRows:
         taken = self.client.gather(self.client.compute(tasks))
         return Observations(*map(joined, zip(*taken, strict=True)))
 
-    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
+    def total(
+        self,
+        function: Callable[[Block], T],
+        add: Callable[[T, T], T],
+        fold: FoldOf,
+        size: int,
+        every: int,
+        told: Told = unheard,
+    ) -> T:
+        """Sum over all partitions; only the beginning and the end are told of."""
         what = _Sum(function, add, fold, size, every)
+        (result,) = each((self._tried(what) for _ in range(1)), told, 1)
+        return result
+
+    def _tried(self, what: _Sum[T]) -> T:
         for _ in range(ATTEMPTS - 1):
             with suppress(CancelledError):  # the only worker with the scattered data has died
                 return self._total(what)

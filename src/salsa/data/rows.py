@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.progress import Told, each, unheard
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -75,7 +76,15 @@ class Rows(Protocol):
     def take(self, places: Places) -> Observations:
         """Return the rows with these numbers, which ascend."""
 
-    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
+    def total(
+        self,
+        function: Callable[[Block], T],
+        add: Callable[[T, T], T],
+        fold: FoldOf,
+        size: int,
+        every: int,
+        told: Told = unheard,
+    ) -> T:
         """Sum a function over blocks of at most `size` rows; only one row in `every` counts."""
 
 
@@ -98,10 +107,18 @@ class StreamedRows:
             start += len(part.X)
         return Observations(*map(joined, zip(*taken, strict=True)))
 
-    def total(self, function: Callable[[Block], T], add: Callable[[T, T], T], fold: FoldOf, size: int, every: int) -> T:
-        blocks = batches(self.parts(), fold, size, every)
+    def total(
+        self,
+        function: Callable[[Block], T],
+        add: Callable[[T, T], T],
+        fold: FoldOf,
+        size: int,
+        every: int,
+        told: Told = unheard,
+    ) -> T:
+        blocks, counted = batches(self.parts(), fold, size, every), -(-self.n // every)
         with closing(mapped(function, blocks, self.threads)) as results:  # ends the threads, also on failure
-            return reduce(add, results)
+            return reduce(add, each(results, told, -(-counted // size)))
 
 
 def mean_weight(weight: Floats) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.progress import unheard
 from salsa._utils.weighted import power_of_two
 from salsa.data.noise import Noise
 from salsa.data.splits import Splits
@@ -42,6 +44,7 @@ class Problem(NamedTuple):
     bandwidth: Floats | None = None  # (D,) if bandwidths are given and not learned
     threads: int | None = 1
     total: float | None = None  # number of all rows, if these are a sample of a table
+    told: Callable[[], None] = unheard  # called for every kernel matrix that is factorised
 
     @property
     def weight(self) -> Floats:

@@ -18,6 +18,7 @@ from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from salsa._utils.arrays import Floats
+from salsa._utils.lapack import LARGE, cholesky, inverse_of_factor
 from salsa._utils.linalg import solve_positive
 from salsa._utils.weighted import target_variance
 from salsa.data.noise import Noise
@@ -59,7 +60,7 @@ class Evidence:
         A = K.T  # K is symmetric: its transpose is K in Fortran order
         A.flat[:: n + 1] += JITTER * A[0, 0]
         noise.add_to(A, s2)
-        L, _ = dpotrf(A, lower=1, overwrite_a=1)
+        L = _factor(A)
         Z, _ = dpotrs(L, np.column_stack([self.Y, np.ones(n)]), lower=1)
         ones = Z[:, -1] / np.sqrt(Z[:, -1].sum())
         return Factorised(L, Z[:, :-1] - np.outer(ones, ones @ self.Y), ones, s2, noise)
@@ -73,7 +74,7 @@ class Evidence:
     def slope(self, found: Factorised) -> Slope:
         """Return the derivatives of -log p. The factor is overwritten."""
         q, noise = self.Y.shape[1], found.noise
-        inverse, _ = dpotri(found.L, lower=1, overwrite_c=1)
+        inverse = _inverse_of(found.L)
         vectors = np.column_stack([np.sqrt(q) * found.ones, found.c])
         M = dsyrk(-1.0, vectors, beta=float(q), c=inverse, lower=1, overwrite_c=1)
         M.flat[:: len(M) + 1] *= 0.5  # off the diagonal an element stands for two: only the diagonal is halved
@@ -105,7 +106,24 @@ class Evidence:
     def _inverse(self, K: Floats, s2: float, rho: float) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the lower triangle of C^-1, c, the diagonal of M, and the vector `ones`."""
         L, c, ones, *_ = self.factorise(K, s2, rho)
-        inverse, _ = dpotri(L, lower=1, overwrite_c=1)
+        inverse = _inverse_of(L)
         diagonal = inverse.diagonal()
         # the maximum is for a row that outweighs all others up to rounding
         return inverse, c, np.maximum(diagonal - ones**2, _EPS * diagonal), ones
+
+
+def _factor(A: Floats) -> Floats:
+    """Return the lower factor of A (n, n), which is overwritten if it is in Fortran order."""
+    if len(A) < LARGE:
+        return dpotrf(A, lower=1, overwrite_a=1)[0]  # type: ignore[no-any-return]
+    L = np.asfortranarray(A)
+    cholesky(L)
+    return L
+
+
+def _inverse_of(L: Floats) -> Floats:
+    """Return the lower triangle of (L L')^-1; L is overwritten."""
+    if len(L) < LARGE:
+        return dpotri(L, lower=1, overwrite_c=1)[0]  # type: ignore[no-any-return]
+    inverse_of_factor(L)
+    return L

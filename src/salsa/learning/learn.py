@@ -140,6 +140,7 @@ class Posterior:
         """Return minus the log posterior and its gradient by theta and, with groups, by log rho."""
         rho = self.rho if log_rho is None else float(np.exp(log_rho))
         s2, kernel = float(np.exp(theta[-1])), self.parameters.kernel(theta)
+        self.problem.told()
         found = self.evidence.factorise(self._block(kernel), s2, rho)
         value, slope = self.evidence.value(found), self.evidence.slope(found)
         prior, gradient = self.parameters.prior(theta)
@@ -149,6 +150,7 @@ class Posterior:
 
     def fit_of(self, theta: Floats) -> float:
         """Return minus the log likelihood, without the prior."""
+        self.problem.told()
         return self.evidence.value(self.evidence.factorise(self._matrix(theta), float(np.exp(theta[-1])), self.rho))
 
     def minimise(self, theta: Floats, tolerance: float = CONVERGED) -> Floats:

@@ -102,6 +102,8 @@ def search_order(
     def error_of(order: int) -> tuple[float, float]:
         if order not in results:
             start = time.perf_counter()
+            if progress is not None:
+                progress.step(f"order {order}, exact fits to {len(Y)} rows")
             factor = factor_of(order)
             held = held_out(factor, Y, folds)
             path = choose_alpha(partial(held_out_error, score, held), scale(order), alphas)

@@ -57,7 +57,7 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     if winner is None:
         note = "equal relevances are kept: on held-out rows they are clearly better than learned ones"
         return Plan(kernel_of, rule, rho, contenders, note)
-    learned = finish(problem, winner)
+    learned = finish(problem, winner, progress)
     kernel = learned.kernel
     return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders)
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
-from salsa._utils.progress import Progress
+from salsa._utils.progress import SILENT, Progress, Steps
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
@@ -45,6 +45,7 @@ RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 ROWS = (800, 2000, 4000)  # rows that the winner is learned from, one after the other while more rows matter
 STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
 MANY = 3000  # a fit to more rows always learns from the second of ROWS, and loses less by pruning
+AGAIN = "learning again on {} rows"
 SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
 #: Log likelihood that removing a feature may cost: its two parameters (AIC), or log n for n = 400 (BIC)
@@ -128,7 +129,8 @@ class _Court:
     def __init__(self, sample: Problem, loss: Loss, progress: Progress | None) -> None:
         self.sample, self.loss, self.progress = sample, loss, progress
         self.half = sample.splits.halves(sample.Y)
-        self.halves = [sample.rows(self.half == side) for side in ((0,) if sample.splits.ordered else (0, 1))]
+        telling = _telling(sample, "learning on either half of {} rows", progress or SILENT)
+        self.halves = [telling.rows(self.half == side) for side in ((0,) if sample.splits.ordered else (0, 1))]
         self.contenders: list[Contender] = []
 
     def equal(self, kernel: Kernel, alpha: float) -> _Entry:
@@ -206,7 +208,7 @@ def _material(entry: _Entry) -> float:
     return max(0.0, MATERIAL * min(entry.error, 1 - entry.error))
 
 
-def finish(problem: Problem, winner: Winner) -> LearnedKernel:
+def finish(problem: Problem, winner: Winner, steps: Steps = SILENT) -> LearnedKernel:
     """Learn the winner again on more rows, prune it, and remove terms and orders that carry nothing.
 
     Learning starts from the half whose kernel explains these rows better. If it gains less than STEADY log posterior
@@ -215,19 +217,27 @@ def finish(problem: Problem, winner: Winner) -> LearnedKernel:
     """
     first, *more = ROWS
     sample, pair = problem.rows(problem.splits.sample(problem.Y, first)), winner.pair
+    sample = _telling(sample, AGAIN, steps)
     if winner.low:
         low, _ = learn_again(sample, *winner.low)
         features = _features(prune_kernel(sample, low, winner.allowance))
         pair = tuple(only_features(learned, features) for learned in pair)
     learned, gain = learn_again(sample, *pair)
     learned = drop_terms(sample, learned, TERM_ALLOWANCE)
+    steps.done(AGAIN.format(len(sample.X)), f"gained {gain:.2g} log posterior per row")
     always = (problem.total or 0) > MANY
     for size in more:
         if len(sample.X) == len(problem.X) or (gain <= STEADY and not always):
             break
         sample, always = problem.rows(problem.splits.sample(problem.Y, size)), False
-        learned, gain = learn_again(sample, learned)
+        learned, gain = learn_again(_telling(sample, AGAIN, steps), learned)
+        steps.done(AGAIN.format(len(sample.X)), f"gained {gain:.2g} log posterior per row")
     return learned._replace(kernel=_without_empty_orders(learned.kernel))
+
+
+def _telling(problem: Problem, phase: str, steps: Steps) -> Problem:
+    """Return the problem, which tells how many kernel matrices were factorised to learn from it."""
+    return problem._replace(told=steps.counting(phase.format(len(problem.X)), "kernel matrices"))
 
 
 def _features(learned: LearnedKernel) -> Features:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from numpy.random import RandomState
 
 from salsa._utils.arrays import Floats
+from salsa._utils.progress import SILENT, Steps
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations, Rows
 from salsa.data.splits import Splits, TableSplits
@@ -54,6 +55,7 @@ class RidgeTask(NamedTuple):
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
     mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
     memory: int = 0  # bytes that the solver may take
+    steps: Steps = SILENT  # told how far the solver is
 
     @property
     def noise(self) -> Noise:

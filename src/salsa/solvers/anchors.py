@@ -14,10 +14,12 @@ from scipy.linalg.lapack import dtrtri
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
+from salsa._utils.progress import SILENT, Steps
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 
 BLOCK = 64  # pivots drawn at a time
+PHASE = "choosing anchors"
 ROUNDING = 1e-13  # residuals below this share of the diagonal count as zero
 
 
@@ -78,9 +80,10 @@ def choose_anchors(
     random_state: RandomState,
     *,
     n_threads: int | None = None,
+    steps: Steps = SILENT,
 ) -> Anchors:
     """Choose rows of X as anchors until the unexplained share of the trace is below `tolerance`, at most `rank`."""
-    places, _, left = pivoted_cholesky(kernel, X, rank, tolerance, random_state, n_threads=n_threads)
+    places, _, left = pivoted_cholesky(kernel, X, rank, tolerance, random_state, n_threads=n_threads, steps=steps)
     return Anchors(kernel, X[places], positive_factor(kernel(X[places])), left)
 
 
@@ -92,6 +95,7 @@ def pivoted_cholesky(
     random_state: RandomState,
     *,
     n_threads: int | None = None,
+    steps: Steps = SILENT,
 ) -> Pivoted:
     """Choose anchors as ``choose_anchors``, and return their features of all rows: K (n, n) ~ F F'."""
     n = len(X)
@@ -99,6 +103,7 @@ def pivoted_cholesky(
     left, total, pivots = diagonal.copy(), diagonal.sum(), np.empty(0, dtype=np.intp)
     while len(pivots) < F.shape[1] and left.sum() > min(tolerance, 0.5) * total:
         k = len(pivots)
+        steps.step(PHASE, k / F.shape[1], f"{k} anchors leave {left.sum() / total:.1e} of the trace")
         drawn = random_state.choice(n, size=min(BLOCK, F.shape[1] - k), p=left / left.sum())
         new = _accepted(np.unique(drawn), kernel, X, F[:, :k], random_state)
         G = kernel(X, X[new], n_threads=n_threads) - F[:, :k] @ F[new, :k].T
@@ -109,6 +114,7 @@ def pivoted_cholesky(
         pivots = np.append(pivots, new)
     if len(pivots) == 0:  # any row does for a kernel of zeros
         return Pivoted(np.zeros(1, dtype=np.intp), np.zeros((n, 1)), 0.0)
+    steps.done(PHASE, f"100 %, {len(pivots)} anchors leave {left.sum() / total:.1e} of the trace")
     return Pivoted(pivots, F[:, : len(pivots)], float(left.sum() / total))
 
 

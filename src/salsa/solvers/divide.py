@@ -16,6 +16,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import exact_bytes
+from salsa._utils.progress import each
 from salsa._utils.threads import thread_count
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
@@ -48,12 +49,12 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     tested, parts = rows.some(held_out), _parts(rows, rest, task.rank)
     scale = mean_diagonal(kernel, task.sample.X)
     alphas = [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas or scale * 10.0**LOG10_GRID]
-    predictions, degrees = divided_path(kernel, parts, tested.X, alphas, run)
+    predictions, degrees = divided_path(kernel, parts, tested.X, alphas, _telling(run, task, "alpha", len(parts)))
     deviances = task.loss.deviance(tested.Y, tested.Y - predictions) / task.loss.null(tested.Y, tested.weight)
     errors = [mean_and_standard_error(values.mean(axis=1), tested.weight) for values in deviances]
     path = try_alphas(dict(zip(alphas, errors, strict=True)).__getitem__, alphas)
     parts = _parts(rows, task.random_state.permutation(n), task.rank)
-    expansion = solve_divided(kernel, parts, path.alpha, run)
+    expansion = solve_divided(kernel, parts, path.alpha, _telling(run, task, "fits to parts of the rows", len(parts)))
     weight = np.concatenate([part.weight for part in parts])
     if (weight != 1).any():
         expansion = replace(expansion, marginals=marginals(task, expansion.anchors, weight))
@@ -62,6 +63,11 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     best = alphas.index(path.alpha)
     residual = task.unit * (tested.Y - predictions[best])
     return Solution(whole, Unavailable(NO_UNCERTAINTY), path, float(degrees[best]), notes, residual=residual)
+
+
+def _telling(run: Run, task: RidgeTask, phase: str, parts: int) -> Run:
+    """Return the map, which tells how many of the parts are done."""
+    return lambda function, rows: each(run(function, rows), task.steps.share(phase), parts)
 
 
 def held_out_rows(table: TableSplits) -> tuple[Places, Places]:

@@ -15,6 +15,7 @@ def solve_exact(task: RidgeTask) -> Solution:
     """Solve for the coefficients of all rows, at the alpha of the task."""
     kernel, X, Y, weight = task.kernel, task.sample.X, task.sample.Y, task.sample.given_weight
     added = penalty(kernel, X, task.alpha)
+    task.steps.step("fit to all rows")
     coef, offset, note = solve_once(kernel(X, n_threads=task.threads), Y, added, task.noise)
     judged = Judged()
     if task.splits is not None:
@@ -26,6 +27,7 @@ def solve_exact(task: RidgeTask) -> Solution:
     marginals = None if weight is None else tuple(marginal_of(x, weight) for x in X.T)
     expansion = KernelExpansion(kernel, X, coef, offset, marginals).times(task.unit)
     uncertainty = ExactUncertainty(expansion, added, task.noise, judged)
+    task.steps.step("uncertainty")
     scale, residual = uncertainty.judge(task.threads)
     return Solution(expansion, uncertainty, notes=(note,) if note else (), scale=scale, residual=residual)
 

@@ -22,6 +22,7 @@ from scipy.sparse import csr_array
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import format_bytes
+from salsa._utils.progress import each
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
 from salsa._utils.threads import thread_count
 from salsa.data.rows import Block, joined, mapped
@@ -143,14 +144,15 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[L
     The residuals (k, q) are returned, too, in the units of the target.
     """
     n, r, targets = len(task.rows), len(anchors.points), (task.unit, task.level)
-    found = _summed(partial(_held_out, anchors, cvplus, *targets), _then, task, r, max(1, n // LOCAL_ROWS))
+    function = partial(_held_out, anchors, cvplus, *targets)
+    found = _summed(function, _then, task, r, "some held-out residuals", max(1, n // LOCAL_ROWS))
     tested = found.fold > 0 if cvplus.forward else np.ones(len(found.fold), dtype=bool)
     residual = task.unit * np.sqrt(cvplus.amplitude) * found.residual[tested]
     if not cvplus.forward and not task.two_valued:
         size = np.abs(found.residual) / found.posterior[:, None]
         cvplus = replace(cvplus, local=learn_local_scale(task.kernel, found.X, size, found.fold))
-    function = partial(_scores, anchors, cvplus, *targets)
-    scored = cvplus.with_scores(_summed(function, Scores.__add__, task, r, max(1, n // SCORE_ROWS)), n)
+    scores_of, every = partial(_scores, anchors, cvplus, *targets), max(1, n // SCORE_ROWS)
+    scored = cvplus.with_scores(_summed(scores_of, Scores.__add__, task, r, "sizes of held-out residuals", every), n)
     scored, grouped = replace(scored, offsets=scored.offsets + task.level), task.sample.group is not None
     kept = LowRankUncertainty(scored, task.unit, anchors.points, grouped=grouped, mean_weight=task.mean_weight)
     return kept, residual
@@ -161,7 +163,7 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     splits, rho = task.table, 0.0 if too_many_groups(task, r) else task.rho
     assert splits is not None  # large fits are given splits
     function = partial(_fold_sums, basis, splits.n_folds, task.unit, task.level, rho > 0)
-    folds, levels = _summed(function, _added, task, r)
+    folds, levels = _summed(function, _added, task, r, "sums over all rows")
     white = folds if levels is None else [fold.without_levels(levels.of(k), rho) for k, fold in enumerate(folds)]
     total = reduce(Sums.__add__, white)
     if splits.forward:
@@ -169,7 +171,8 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     else:
         parts = [(total - own, fold) for own, fold in zip(white, folds, strict=True)]
     threads = thread_count(task.threads, r, r, r // 8)
-    held_out = list(mapped(lambda part: HeldOutSums(*part), parts, threads))
+    results = mapped(lambda part: HeldOutSums(*part), parts, threads)
+    held_out = list(each(results, task.steps.share("fits without each fold"), len(parts)))
     variance = target_scale(reduce(Sums.__add__, folds))
 
     def error_of(alpha: float) -> tuple[float, float]:
@@ -184,7 +187,7 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:
     """Choose anchors until the unexplained trace is below the tolerance, or `rank` is reached."""
     X, limit = task.sample.X, tolerance(task, alpha)
-    return choose_anchors(task.kernel, X, task.rank, limit, task.random_state, n_threads=task.threads)
+    return choose_anchors(task.kernel, X, task.rank, limit, task.random_state, n_threads=task.threads, steps=task.steps)
 
 
 def too_few_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> tuple[str, ...]:
@@ -228,9 +231,11 @@ def lowrank_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: 
     return 8 * (sample + (4 * folds + 8) * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
 
 
-def _summed(function: Callable[[Block], T], add: Callable[[T, T], T], task: RidgeTask, r: int, every: int = 1) -> T:
+def _summed(
+    function: Callable[[Block], T], add: Callable[[T, T], T], task: RidgeTask, r: int, phase: str, every: int = 1
+) -> T:
     assert task.table is not None  # large fits are given splits
-    return task.rows.total(function, add, task.table.fold, block_rows(r), every)
+    return task.rows.total(function, add, task.table.fold, block_rows(r), every, task.steps.share(phase))
 
 
 class Levels(NamedTuple):

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import format_bytes, tile_bytes, tiled_bytes
+from salsa._utils.progress import Told
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa.data.noise import Noise
@@ -33,6 +35,8 @@ from salsa.solvers.penalties import Penalties, Tried
 from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
 from salsa.solvers.tiles import KernelTiles, least_alpha
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
+from salsa.uncertainty.local_scale import ANCHORS as LOCAL_ANCHORS
+from salsa.uncertainty.local_scale import LOCAL_ROWS
 
 SEARCHED, JUDGED, SOLVED = 1e-2, 1e-3, 1e-6  # relative residuals: of the search of alpha, of held-out rows, of the fit
 UNSOLVED = 1e-3  # a fit whose relative residual is larger comes with a warning
@@ -52,7 +56,9 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     whole = fits.whole(alpha, without)
     background = marginals(task, rows.X, rows.weight)  # some points stand for many: explanations are quicker
     expansion = KernelExpansion(task.kernel, rows.X, whole.coef, whole.offset + task.level, background).times(task.unit)
+    task.steps.step("uncertainty")
     uncertainty, residual = fits.uncertainty(alpha, whole.coef, without)
+    task.steps.done("uncertainty")
     _warn(alpha, whole.residual, solved=bool(without.done.all()))
     notes = (f"conjugate gradients: relative residual {whole.residual:.1e}", *fits.notes(alpha, penalties.unsolved))
     scale = uncertainty.cvplus.scale
@@ -84,9 +90,10 @@ class ExactFits:
         self.score = Score(self.Y, folds, rows.weight, task.loss, self.splits.unit)
         limit = LEFT_OF_ALPHA * penalty(task.kernel, rows.X, task.alpha) / (n * mean_diagonal(task.kernel, rows.X))
         self.anchors = pivoted_cholesky(
-            task.kernel, rows.X, task.rank, limit, task.random_state, n_threads=self.threads
+            task.kernel, rows.X, task.rank, limit, task.random_state, n_threads=self.threads, steps=task.steps
         )
-        self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads)
+        told = task.steps.share("products of features")
+        self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads, told)
         self.room = task.memory - pcg_bytes(n, D, self.Y.shape[1], task.rank, len(self.trained), self.threads)
         self.tiles: KernelTiles | None = None
 
@@ -105,15 +112,16 @@ class ExactFits:
         """Return the fits without each fold, with the digits that intervals need."""
         if searched is not None and searched.done.all() and searched.residual.max() <= JUDGED:
             return searched
-        return self.without_folds(alpha, searched, JUDGED)
+        judged = self.without_folds(alpha, searched, JUDGED, "fits without each fold")
+        self.task.steps.done("fits without each fold", _residual(judged))
+        return judged
 
-    def without_folds(self, alpha: float, start: Solved | None, tolerance: float) -> Solved:
+    def without_folds(self, alpha: float, start: Solved | None, tolerance: float, phase: str) -> Solved:
         """Solve the fits without each fold; systems are numbered fold by fold, output by output."""
         folds, q = len(self.trained), len(self.white)
         part, targets = np.repeat(np.arange(folds), q), np.tile(self.white, (folds, 1))
         systems = Systems(part, np.full(folds * q, alpha), targets)
-        first = None if start is None else start.z
-        return solve_systems(self._times(alpha), self.parts, systems, first, tolerance, MOST_ITERATIONS)
+        return self._solve(systems, alpha, None if start is None else start.z, tolerance, phase)
 
     def whole(self, alpha: float, without: Solved) -> Whole:
         """Solve the fit to all rows, from the mean of the fits without each fold.
@@ -127,21 +135,24 @@ class ExactFits:
         target = np.vstack([self.white, signs])
         systems = Systems(np.full(q + 1, WHOLE), np.full(q + 1, alpha), target)
         start = np.vstack([self._mean(without), np.zeros((1, n))])
-        first = solve_systems(self._times(alpha), self.parts, systems, start, FIRST, MOST_ITERATIONS)
+        first, steps = self._solve(systems, alpha, start, FIRST, "fit to all rows"), self.task.steps
+        steps.done("fit to all rows", _residual(first))
         freedom = self.parts.smoother_trace(alpha, signs, first.z[q])
         z, systems = first.z[:q], systems.some(np.arange(q))
         size = np.maximum(np.linalg.norm(self._centred(self.white)[0], axis=1), np.finfo(float).tiny)
         best = Whole(np.zeros((n, q)), np.zeros(q), np.inf, freedom)
-        for _ in range(MOST_CORRECTIONS):
+        for number in range(MOST_CORRECTIONS):
             coef = noise.transpose_rows(z.copy())
-            image = noise.whiten_rows(self._times_in_double(coef))
+            image = noise.whiten_rows(self._times_in_double(coef, steps.share(f"residual {number + 1} in float64")))
             residual, offset = self._centred(self.white - image - alpha * z)
             left, before = float(np.max(np.linalg.norm(residual, axis=1) / size)), best.residual
             best = Whole(coef.T, offset, left, freedom) if left < before else best
             if left <= SOLVED or left > 0.5 * before:
                 break
             systems, wanted = systems._replace(target=residual), max(CORRECTED, 0.3 * SOLVED / left)
-            z = z + solve_systems(self._times(alpha), self.parts, systems, None, wanted, MOST_ITERATIONS).z
+            correction = self._solve(systems, alpha, None, wanted, f"correction {number + 1}")
+            steps.done(f"correction {number + 1}", f"of a residual of {left:.1e}, {correction.iterations} iterations")
+            z = z + correction.z
         return best
 
     def uncertainty(self, alpha: float, coef: Floats, without: Solved) -> tuple[IteratedUncertainty, Floats]:
@@ -176,8 +187,10 @@ class ExactFits:
     def _attempt(self, alpha: float, start: Solved | None) -> Tried[Solved]:
         """Return the cross-validation error of a penalty."""
         self.parts.forget()
-        solved = self.without_folds(alpha, start, SEARCHED)
+        solved = self.without_folds(alpha, start, SEARCHED, f"alpha {alpha:.2e}")
         error, standard_error = self.score(self._held_out(solved))
+        found = f"error {error:.4g} of the variance" if solved.done.all() else "not solved"
+        self.task.steps.done(f"alpha {alpha:.2e}", f"{_residual(solved)}, {found}")
         return Tried(error if solved.done.all() else np.inf, standard_error, solved)
 
     def _held_out(self, solved: Solved) -> list[Floats]:
@@ -196,21 +209,40 @@ class ExactFits:
         part = V @ u / (u @ u)
         return V - np.outer(part, u), part
 
+    def _solve(self, systems: Systems, alpha: float, start: Floats | None, tolerance: float, phase: str) -> Solved:
+        times, steps = self._times(alpha), self.task.steps
+        steps.step(phase)
+
+        def told(count: int, residual: float) -> None:
+            steps.step(phase, None, f"{count} iterations, residual {residual:.1e}")
+
+        return solve_systems(times, self.parts, systems, start, tolerance, MOST_ITERATIONS, told)
+
     def _times(self, alpha: float) -> Times:
         """Return the product with the kernel matrix, whose tiles have the digits that this penalty needs."""
         kernel, X = self.task.kernel, self.rows.X
         double = alpha < least_alpha(kernel, X)
         if self.tiles is None or (double and not self.tiles.double):
             self.tiles = None  # gives its memory back
-            self.tiles = KernelTiles(kernel, X, self.threads, self.room, double=double)
-        return self.tiles.times
+            told = self.task.steps.share("kernel matrix in float64" if double else "kernel matrix")
+            self.tiles = KernelTiles(kernel, X, self.threads, self.room, double=double, told=told)
+        return self.tiles.times if self.tiles.held == 1.0 else partial(self.tiles.times, told=self._computed_again)
 
-    def _times_in_double(self, V: Floats) -> Floats:
+    def _computed_again(self, share: float) -> None:
+        """Say how far a product is whose tiles are not held; its end is not worth a line."""
+        if share < 1.0:
+            self.task.steps.step("kernel matrix, computed again", share)
+
+    def _times_in_double(self, V: Floats, told: Told) -> Floats:
         """Return the products K v (c, n) of the rows of V (c, n) in float64."""
         tiles = self.tiles
         if tiles is None or not tiles.double:  # these tiles are computed, used, and forgotten
             tiles = KernelTiles(self.task.kernel, self.rows.X, self.threads, 0, double=True)
-        return tiles.times(V)
+        return tiles.times(V, told)
+
+
+def _residual(solved: Solved) -> str:
+    return f"{solved.iterations} iterations, residual {solved.residual.max():.1e}"
 
 
 def _warn(alpha: float, residual: float, *, solved: bool) -> None:
@@ -228,10 +260,10 @@ def _folds(splits: TableSplits, fold: Places) -> tuple[NDArray[np.bool_], list[P
 
 
 def pcg_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
-    """Return the peak memory without tiles that are held: features, their Gram matrices, and vectors of the systems."""
+    """Return the peak memory without tiles that are held: features, their Gram matrices, vectors, the local scale."""
     r = min(rank, n)
-    vectors = 24 * n * (folds * outputs + 2)
-    return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors) + threads * tile_bytes(n, double=True)
+    vectors, local = 24 * n * (folds * outputs + 2), 5 * min(n, 2 * LOCAL_ROWS) * LOCAL_ANCHORS
+    return 8 * (3 * n * r + (2 * folds + 6) * r * r + vectors + local) + threads * tile_bytes(n, double=True)
 
 
 SOLVER = Solver(True, pcg_bytes, solve_by_iteration)

@@ -27,6 +27,7 @@ from scipy.linalg.lapack import dpotrs
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
+from salsa._utils.progress import Told, unheard
 from salsa.data.noise import Noise
 from salsa.data.rows import mapped
 
@@ -36,6 +37,7 @@ SETTLED, RECENT = 0.02, 4  # held-out predictions are settled if they move so li
 WHOLE = -1  # the part of a system of all rows
 
 Times = Callable[[Floats], Floats]  # V (c, n) -> the products K v (c, n)
+Iterated = Callable[[int, float], None]  # gets the number of iterations so far, and the largest relative residual
 
 
 class Systems(NamedTuple):
@@ -71,6 +73,7 @@ class Parts:
     noise: Noise
     mask: NDArray[np.bool_]
     threads: int
+    told: Told = unheard
     grams: list[Floats] = field(init=False)
     factors: dict[tuple[int, float], Floats] = field(init=False, default_factory=dict)
 
@@ -78,6 +81,8 @@ class Parts:
         self._masks = np.vstack([self.mask, np.ones(self.mask.shape[1], dtype=bool)])  # all rows last
         kinds, number = np.unique(self.mask, axis=1, return_inverse=True)
         number = number.ravel()  # NumPy 2.0 gives another shape
+        self._summed = 0
+        self.told(0.0)
         sums = [self._gram(np.flatnonzero(number == kind)) for kind in range(kinds.shape[1])]
         self.grams = [sum((sums[kind] for kind in np.flatnonzero(part)), np.zeros_like(sums[0])) for part in kinds]
         self.grams.append(sum(sums, np.zeros_like(sums[0])))
@@ -127,8 +132,11 @@ class Parts:
         """Return F'F over some rows: blocks in a fixed order, so that threads do not change the bits."""
         blocks = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         total = np.zeros((self.F.shape[1],) * 2, order="F")
-        for part in mapped(lambda block: dsyrk(1.0, self.F[block].T, lower=1), blocks, self.threads):
+        products = mapped(lambda block: dsyrk(1.0, self.F[block].T, lower=1), blocks, self.threads)
+        for block, part in zip(blocks, products, strict=True):
             total += part
+            self._summed += len(block)
+            self.told(self._summed / len(self.F))
         return total + np.tril(total, -1).T
 
     def _slices(self) -> list[slice]:
@@ -147,7 +155,13 @@ class Parts:
 
 
 def solve_systems(
-    times: Times, parts: Parts, systems: Systems, start: Floats | None, tolerance: float, most: int
+    times: Times,
+    parts: Parts,
+    systems: Systems,
+    start: Floats | None,
+    tolerance: float,
+    most: int,
+    told: Iterated = unheard,
 ) -> Solved:
     """Solve every system until its residual falls by the factor `tolerance` and its held-out predictions settle.
 
@@ -160,6 +174,7 @@ def solve_systems(
     iteration = _Iteration(times, parts, systems, start)
     while len(live := iteration.live(tolerance)) and iteration.count < most:
         iteration.advance(live)
+        told(iteration.count, float(iteration.left.max()))
     return iteration.solved(tolerance)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import Tile, tile_products
 from salsa._utils.memory import TILE, tile_bytes
+from salsa._utils.progress import Told, each, unheard
 from salsa.data.rows import mapped
 from salsa.kernels import Kernel
 from salsa.kernels.sum import sum_of
@@ -29,21 +30,23 @@ SAFETY = 4.0  # alpha is so many times the rounding errors of the matrix, or mor
 class KernelTiles:
     """The kernel matrix K (n, n) of the rows X (n, D); `room` is the number of bytes that tiles may take."""
 
-    def __init__(self, kernel: Kernel, X: Floats, threads: int, room: float, *, double: bool = False) -> None:
+    def __init__(
+        self, kernel: Kernel, X: Floats, threads: int, room: float, *, double: bool = False, told: Told = unheard
+    ) -> None:
         self.X, self.threads, self.double = X, threads, double
         self.scale = float(2.0 ** np.round(np.log2(mean_diagonal(kernel, X))))  # tiles are in the range of float32
         self.kernel = _scaled(kernel, 1.0 / self.scale)
         self.slices = [slice(start, min(start + TILE, len(X))) for start in range(0, len(X), TILE)]
         self.places = [(i, j) for i in range(len(self.slices)) for j in range(i + 1)]
         count = min(len(self.places), max(0, int(room / tile_bytes(len(X), double=double))))
-        self.tiles = list(mapped(self._tile, self.places[:count], threads))
+        self.tiles = list(each(mapped(self._tile, self.places[:count], threads), told, count))
 
     @property
     def held(self) -> float:
         """The share of the tiles that are held in memory."""
         return len(self.tiles) / len(self.places)
 
-    def times(self, V: Floats) -> Floats:
+    def times(self, V: Floats, told: Told = unheard) -> Floats:
         """Return the products K v (c, n) of the rows v of V (c, n)."""
         if len(V) > MOST_VECTORS:
             return np.vstack([self.times(V[some : some + MOST_VECTORS]) for some in range(0, len(V), MOST_VECTORS)])
@@ -56,7 +59,7 @@ class KernelTiles:
             return tile_products(tile, parts[j], None if i == j else parts[i])
 
         out = np.zeros(V.shape)
-        products = mapped(product, range(len(self.places)), self.threads)
+        products = each(mapped(product, range(len(self.places)), self.threads), told, len(self.places))
         for (i, j), (down, across) in zip(self.places, products, strict=True):
             out[:, self.slices[i]] += down
             if i != j:

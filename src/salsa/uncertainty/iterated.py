@@ -25,6 +25,8 @@ from salsa.uncertainty.cvplus import CLASSES, CVPlus, lower_root
 from salsa.uncertainty.interval_scores import PLAIN
 from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
+BLOCK_ROWS = 4096  # rows whose posterior scales are computed together
+
 
 @dataclass(frozen=True, eq=False)
 class IteratedUncertainty:
@@ -129,7 +131,7 @@ def learn_iterated(
     if rows.splits.forward:  # nothing tests the rows before the first fold
         coefs, offsets = np.concatenate([coefs[:1], coefs]), np.concatenate([offsets[:1], offsets])
     cvplus = anchored(kernel, rows, witnesses, alpha, offsets)
-    posterior = cvplus.posterior_scale(witnesses.F, kernel.diagonal(rows.X))
+    posterior = _posterior_scale(cvplus, witnesses.F, kernel.diagonal(rows.X))
     cvplus = counted(cvplus, kernel, rows, residual, posterior, local=local)
     tested, weight = _tested(rows), rows.noise.weight
     variance = np.outer(posterior**2 + alpha * (1.0 / weight - 1.0), cvplus.amplitude)
@@ -138,6 +140,12 @@ def learn_iterated(
     left_out = LeaveOneOut(observed, predicted, sd, weight[tested])
     cvplus = replace(cvplus, offsets=offsets + level)
     return IteratedUncertainty(cvplus, unit, rows.X, weight, witnesses.places, coefs, left_out)
+
+
+def _posterior_scale(cvplus: CVPlus, F: Floats, prior: Floats) -> Floats:
+    """Return the posterior scales (n,) of all rows, in blocks: copies of F (n, r) would be much memory."""
+    blocks = [slice(start, start + BLOCK_ROWS) for start in range(0, len(F), BLOCK_ROWS)]
+    return np.concatenate([cvplus.posterior_scale(F[rows], prior[rows]) for rows in blocks])
 
 
 def _tested(rows: FittedRows) -> Places:

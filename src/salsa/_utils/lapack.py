@@ -1,0 +1,98 @@
+"""LAPACK routines for large matrices that Ctrl-C need not wait for.
+
+SciPy's wrappers hold the lock of the interpreter: while they run, no other thread does, and a signal waits. Here the
+same routines of the same library are called by their addresses, without the lock, in a thread of their own. The results
+have the same bits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+from scipy.linalg import LinAlgError, cython_lapack
+
+from salsa._utils.arrays import Floats
+
+LARGE = 1000  # rows from which a routine may take long
+PATIENCE = 0.1  # seconds after which the main thread looks for signals: Windows does not interrupt a wait
+
+_api = ctypes.pythonapi
+_api.PyCapsule_GetName.restype, _api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+_api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+_api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+def interruptible(call: Callable[[], None]) -> None:
+    """Run a call that does not hold the interpreter's lock, so that signals reach the main thread meanwhile.
+
+    After an interruption the call goes on to its end by itself, and its result is lost.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        call()
+        return
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(PATIENCE)
+
+
+def cholesky(A: Floats) -> int:
+    """Replace A (n, n), in Fortran order, by its lower factor; return 0, or where this failed."""
+    failed = _on_lower_triangle("dpotrf", A)
+    for column in range(1, len(A)):
+        A[:column, column] = 0.0
+    return failed
+
+
+def inverse_of_factor(L: Floats) -> int:
+    """Replace the factor L (n, n), in Fortran order, by the lower triangle of (L L')^-1."""
+    return _on_lower_triangle("dpotri", L)
+
+
+def eigen(A: Floats) -> Floats:
+    """Replace A (n, n), in Fortran order, by its eigenvectors; return the eigenvalues (n,), ascending."""
+    n, values = len(A), np.empty(len(A))
+    size, integers, whole = np.empty(1), np.empty(1, dtype=np.intc), ctypes.c_int(-1)
+    _evd(A, values, size, whole, integers, whole)
+    work, others = np.empty(int(size[0])), np.empty(int(integers[0]), dtype=np.intc)
+    info = _evd(A, values, work, ctypes.c_int(len(work)), others, ctypes.c_int(len(others)))
+    if info:
+        raise LinAlgError(f"no eigenvalues of a {n} x {n} matrix: dsyevd returned {info}")
+    return values
+
+
+def _evd(A: Floats, values: Floats, work: Floats, size: Any, others: Any, count: Any) -> int:
+    n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
+    routine, arrays = _routine("dsyevd", 11), [_address(array) for array in (A, values, work, others)]
+    a, w, first, second = arrays
+    scalars = [ctypes.byref(number) for number in (n, size, count, info)]
+    interruptible(
+        lambda: routine(b"V", b"L", scalars[0], a, scalars[0], w, first, scalars[1], second, scalars[2], scalars[3])
+    )
+    return info.value
+
+
+def _on_lower_triangle(name: str, A: Floats) -> int:
+    n, info, routine = ctypes.c_int(len(A)), ctypes.c_int(0), _routine(name, 5)
+    size, failed, a = ctypes.byref(n), ctypes.byref(info), _address(A)
+    interruptible(lambda: routine(b"L", size, a, size, failed))
+    return info.value
+
+
+def _address(array: Any) -> Any:
+    """Return the address of an array, which lives at least as long."""
+    assert array.ndim == 1 or array.flags.f_contiguous
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+@cache
+def _routine(name: str, arguments: int) -> Callable[..., None]:
+    table: dict[str, Any] = dict(cython_lapack.__pyx_capi__)
+    capsule = table[name]
+    address = _api.PyCapsule_GetPointer(capsule, _api.PyCapsule_GetName(capsule))
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)

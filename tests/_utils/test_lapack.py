@@ -1,0 +1,70 @@
+"""Routines of LAPACK that can be interrupted."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from scipy.linalg import LinAlgError, eigh
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from salsa._utils import lapack, linalg
+from salsa._utils.blas import one_blas_thread
+
+
+def positive(n, seed=0):
+    F = np.random.default_rng(seed).normal(size=(n, n))
+    return np.asfortranarray(F @ F.T + np.eye(n))
+
+
+@pytest.mark.parametrize("n", [2, 3, 50, 300])
+class TestBits:
+    def test_eigenvectors_have_the_bits_of_scipy(self, n):
+        with one_blas_thread():
+            values, Q = eigh(positive(n), driver="evd")
+            found = positive(n)
+            np.testing.assert_array_equal(lapack.eigen(found), values)
+        np.testing.assert_array_equal(found, Q)
+
+    def test_factors_and_inverses_have_the_bits_of_scipy(self, n):
+        with one_blas_thread():
+            L, found = dpotrf(positive(n), lower=1)[0], positive(n)
+            assert lapack.cholesky(found) == 0
+            np.testing.assert_array_equal(found, L)
+            lapack.inverse_of_factor(found)
+            np.testing.assert_array_equal(found, dpotri(L, lower=1)[0])
+
+    def test_large_matrices_are_computed_alike(self, n, monkeypatch):
+        A, C = positive(n), np.ascontiguousarray(positive(n))
+        small = linalg.symmetric_eigen(A), linalg.symmetric_eigen(C), linalg.positive_factor(C.copy())
+        monkeypatch.setattr(linalg, "LARGE", 1)
+        large = linalg.symmetric_eigen(A), linalg.symmetric_eigen(C), linalg.positive_factor(C.copy())
+        for one, other in zip(small, large, strict=True):
+            np.testing.assert_array_equal(np.vstack(one), np.vstack(other))
+        np.testing.assert_array_equal(A, positive(n))
+
+
+def test_failures_are_reported(monkeypatch):
+    assert lapack.cholesky(np.asfortranarray([[1.0, 0.0], [0.0, -1.0]])) == 2
+    numbers = iter([0, 3])  # of the question for the workspace, and of the call
+
+    def failing(A, values, work, size, others, count):
+        work[0], others[0] = 1, 1
+        return next(numbers)
+
+    monkeypatch.setattr(lapack, "_evd", failing)
+    with pytest.raises(LinAlgError, match="2 x 2 matrix: dsyevd returned 3"):
+        lapack.eigen(positive(2))
+
+
+def test_a_long_call_is_interrupted_at_once():
+    over = threading.Event()
+    striker = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    begin = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):  # noqa: PT012  the timer must run
+        striker.start()
+        lapack.interruptible(lambda: over.wait(5))
+    assert time.perf_counter() - begin < 2
+    over.set()
