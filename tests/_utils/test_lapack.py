@@ -12,6 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from salsa._utils import lapack, linalg
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.lapack import gram, triangular_product, triangular_solve
 
 
 def positive(n, seed=0):
@@ -68,3 +69,35 @@ def test_a_long_call_is_interrupted_at_once():
         lapack.interruptible(lambda: over.wait(5))
     assert time.perf_counter() - begin < 2
     over.set()
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+class TestProducts:
+    """Products of triangular matrices and of blocks, for many threads at once."""
+
+    def parts(self, number, n=37, m=53):
+        rng = np.random.default_rng(0)
+        L = np.asfortranarray(np.tril(rng.normal(size=(n, n))) + n * np.eye(n), dtype=number)
+        return L, np.asfortranarray(rng.normal(size=(n, m)), dtype=number), 1e-5 if number is np.float32 else 1e-13
+
+    def test_triangular_products_and_solves_overwrite_their_argument(self, number):
+        L, B, tolerance = self.parts(number)
+        product = triangular_product(L, B.copy(order="F"))
+        np.testing.assert_allclose(product, L.astype(float) @ B, rtol=tolerance, atol=tolerance)
+        other = triangular_product(L, B.copy(order="F"), transposed=True)
+        np.testing.assert_allclose(other, L.T.astype(float) @ B, rtol=tolerance, atol=tolerance)
+        solved = triangular_solve(L, product)
+        assert solved is product
+        assert solved.dtype == number
+        np.testing.assert_allclose(solved, B, atol=tolerance)
+
+    def test_gram_matrices_are_lower_triangles(self, number):
+        _, B, tolerance = self.parts(number)
+        found = gram(B)
+        np.testing.assert_allclose(found, np.tril(B.astype(float) @ B.T), atol=100 * tolerance)
+        assert not gram(B[:, :0]).any()
+
+    def test_other_orders_of_memory_are_refused(self, number):
+        _, B, _ = self.parts(number)
+        with pytest.raises(AssertionError):
+            gram(np.ascontiguousarray(B))

@@ -1,8 +1,8 @@
-"""LAPACK routines for large matrices that Ctrl-C need not wait for.
+"""Routines of BLAS and LAPACK without the lock of the interpreter.
 
-SciPy's wrappers hold the lock of the interpreter: while they run, no other thread does, and a signal waits. Here the
-same routines of the same library are called by their addresses, without the lock, in a thread of their own. The results
-have the same bits.
+SciPy's wrappers hold this lock: while they run, no other thread does, and a signal waits. Here the same routines of the
+same library are called by their addresses, without the lock. The results have the same bits. Routines that take long
+have a thread of their own, so that Ctrl-C need not wait for them; products of blocks are called from many threads.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import ctypes
 import threading
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
-from scipy.linalg import LinAlgError, cython_lapack
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
 from salsa._utils.arrays import Floats
 
+Real = TypeVar("Real", np.float32, np.float64)
 LARGE = 1000  # rows from which a routine may take long
 PATIENCE = 0.1  # seconds after which the main thread looks for signals: Windows does not interrupt a wait
 
@@ -66,6 +68,42 @@ def eigen(A: Floats) -> Floats:
     return values
 
 
+def triangular_product(L: NDArray[Real], B: NDArray[Real], *, transposed: bool = False) -> NDArray[Real]:
+    """Replace B (n, m) by L B, or L'B, for lower L (n, n), both in Fortran order, and return it."""
+    return _from_the_left("trmm", L, B, b"T" if transposed else b"N")
+
+
+def triangular_solve(L: NDArray[Real], B: NDArray[Real]) -> NDArray[Real]:
+    """Replace B (n, m) by L^-1 B for lower L (n, n), both in Fortran order, and return it."""
+    return _from_the_left("trsm", L, B)
+
+
+def gram(A: NDArray[Real]) -> NDArray[Real]:
+    """Return the lower triangle of A A' (n, n) for A (n, m), both in Fortran order; zeros above."""
+    (n, m), C = A.shape, np.zeros((len(A), len(A)), dtype=A.dtype, order="F")
+    rows, columns = (ctypes.byref(ctypes.c_int(size)) for size in (n, max(m, 0)))
+    lead, one, zero = ctypes.byref(ctypes.c_int(max(n, 1))), _number(A, 1.0), _number(A, 0.0)
+    routine = _routine(_letter(A) + "syrk", 10)
+    routine(b"L", b"N", rows, columns, one, _address(A), lead, zero, _address(C), lead)
+    return C
+
+
+def _from_the_left(name: str, L: NDArray[Real], B: NDArray[Real], side: bytes = b"N") -> NDArray[Real]:
+    assert L.dtype == B.dtype
+    rows, columns = (ctypes.byref(ctypes.c_int(size)) for size in B.shape)
+    routine = _routine(_letter(B) + name, 11)
+    routine(b"L", b"L", side, b"N", rows, columns, _number(B, 1.0), _address(L), rows, _address(B), rows)
+    return B
+
+
+def _letter(array: NDArray[Any]) -> str:
+    return {"float32": "s", "float64": "d"}[array.dtype.name]
+
+
+def _number(like: NDArray[Any], value: float) -> Any:
+    return ctypes.byref(ctypes.c_float(value) if like.dtype == np.float32 else ctypes.c_double(value))
+
+
 def _evd(A: Floats, values: Floats, work: Floats, size: Any, others: Any, count: Any) -> int:
     n, info = ctypes.c_int(len(A)), ctypes.c_int(0)
     routine, arrays = _routine("dsyevd", 11), [_address(array) for array in (A, values, work, others)]
@@ -92,7 +130,7 @@ def _address(array: Any) -> Any:
 
 @cache
 def _routine(name: str, arguments: int) -> Callable[..., None]:
-    table: dict[str, Any] = dict(cython_lapack.__pyx_capi__)
+    table: dict[str, Any] = dict(cython_lapack.__pyx_capi__) | dict(cython_blas.__pyx_capi__)
     capsule = table[name]
     address = _api.PyCapsule_GetPointer(capsule, _api.PyCapsule_GetName(capsule))
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)

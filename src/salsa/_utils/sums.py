@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk, ssyrk
 
 from salsa._utils.arrays import Floats
+from salsa._utils.lapack import gram
 from salsa._utils.linalg import symmetric_eigen
 
 
@@ -37,8 +37,7 @@ class Sums:
         root = np.sqrt(w)[:, None]
         if (w != 1.0).any():
             F, Y = (F * root).astype(F.dtype), root * Y
-        syrk = ssyrk if F.dtype == np.float32 else dsyrk
-        xx = syrk(1.0, F, trans=1, lower=1) if F.flags.f_contiguous else syrk(1.0, F.T, lower=1)
+        xx = gram(np.asfortranarray(F.T))
         sums = F.T @ np.column_stack([root, Y]).astype(F.dtype)  # (r, 1 + q)
         x, xy = (part.astype(np.float64) for part in (sums[:, 0], sums[:, 1:]))
         return cls(float(w.sum()), x, Y.T @ root[:, 0], xx.astype(np.float64), xy, np.sum(Y**2, axis=0))

@@ -159,12 +159,18 @@ def batches(parts: Iterable[Observations], fold: FoldOf, size: int, every: int, 
 def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Generator[T]:
     """Yield the results in the order of the items, computed by `threads` threads.
 
-    Threads go on while the caller takes a result: at most one result per thread waits.
+    Threads go on while the caller takes a result: at most one result per thread waits. After an interruption nobody
+    waits for the items that are being worked on; they end by themselves.
     """
-    source = iter(items)
-    with ThreadPoolExecutor(threads) as pool:
+    source, patient, pool = iter(items), True, ThreadPoolExecutor(threads)
+    try:
         waiting = deque(pool.submit(function, item) for item in islice(source, threads))
         while waiting:
             result = waiting.popleft().result()
             waiting.extend(pool.submit(function, item) for item in islice(source, 1))
             yield result
+    except (KeyboardInterrupt, GeneratorExit):
+        patient = False
+        raise
+    finally:
+        pool.shutdown(wait=patient, cancel_futures=True)

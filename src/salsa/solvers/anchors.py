@@ -9,10 +9,10 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import strmm
 from scipy.linalg.lapack import dtrtri
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.lapack import triangular_product, triangular_solve
 from salsa._utils.linalg import positive_factor
 from salsa._utils.progress import SILENT, Steps
 from salsa.expansion import KernelExpansion
@@ -35,7 +35,7 @@ class Anchors:
     def features(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """Return the features phi (m, r) of the rows of X (m, D)."""
         k = self.kernel(X, self.points, n_threads=n_threads)
-        return solve_triangular(self.L, k.T, lower=True, overwrite_b=True, check_finite=False).T
+        return triangular_solve(self.L, k.T).T
 
     @property
     def single(self) -> SingleAnchors:
@@ -60,8 +60,7 @@ class SingleAnchors:
     def features(self, X: Floats, *, n_threads: int | None = None) -> NDArray[np.float32]:
         """Return the features phi (m, r) of the rows of X (m, D)."""
         k = self.kernel.single(X, self.points, n_threads=n_threads)
-        features: NDArray[np.float32] = strmm(1.0, self.inverse, k.T, lower=1, overwrite_b=1).T
-        return features
+        return triangular_product(self.inverse, k.T).T
 
 
 class Pivoted(NamedTuple):

@@ -22,10 +22,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrs
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.lapack import gram
 from salsa._utils.linalg import positive_factor
 from salsa._utils.progress import Told, unheard
 from salsa.data.noise import Noise
@@ -132,7 +132,7 @@ class Parts:
         """Return F'F over some rows: blocks in a fixed order, so that threads do not change the bits."""
         blocks = [rows[start : start + ROWS] for start in range(0, len(rows), ROWS)]
         total = np.zeros((self.F.shape[1],) * 2, order="F")
-        products = mapped(lambda block: dsyrk(1.0, self.F[block].T, lower=1), blocks, self.threads)
+        products = mapped(lambda block: gram(np.ascontiguousarray(self.F[block]).T), blocks, self.threads)
         for block, part in zip(blocks, products, strict=True):
             total += part
             self._summed += len(block)

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.linalg.blas import dtrmm
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.lapack import triangular_product
 from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
@@ -154,7 +154,7 @@ class CVPlus:
 
     def posterior_scale(self, F: Floats, prior: Floats) -> Floats:
         """Return the scale of a new observation (m,) at rows with features F (m, r), over the amplitude."""
-        known = dtrmm(1.0, self.root, (F - self.mean).T, lower=1, trans_a=1, overwrite_b=1).T  # (F - mean) root
+        known = triangular_product(self.root, np.ascontiguousarray(F - self.mean).T, transposed=True).T
         scale: Floats = np.sqrt(self._remainder(F, known, prior) + self.new_noise)
         return scale
 
