@@ -178,6 +178,9 @@ def _fit_many(
     solver, threads = find_solver(name), thread_count(options.resources.threads, n, rank, D)
     limit = memory_limit_bytes(options.resources.memory_limit)
     require_memory(solver.bytes(n, D, seen.outputs, rank, n_folds, threads), limit, "this fit", LARGE_ADVICE)
+    cluster = options.resources.cluster
+    if name == "pcg" and cluster is not None:
+        cluster.require(n, D, n_folds * seen.outputs)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -190,7 +193,7 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit, cluster=cluster)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -246,11 +249,17 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
 
 
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
-    """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
+    """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work.
+
+    Every worker of a cluster adds its memory, and may have as much work as one process.
+    """
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     threads = thread_count(options.resources.threads, n, n, D)
-    need = tiled_bytes(n) + find_solver("pcg").bytes(n, D, outputs, DEFAULT_RANK, folds, threads)
-    return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
+    cluster, need = options.resources.cluster, find_solver("pcg").bytes(n, D, outputs, DEFAULT_RANK, folds, threads)
+    limit, work = memory_limit_bytes(options.resources.memory_limit), n * n * outputs
+    if cluster is None:
+        return work <= ITERATED_ROWS**2 and need + tiled_bytes(n) <= limit
+    return work <= cluster.workers * ITERATED_ROWS**2 and need <= limit and cluster.fits(n, D, folds * outputs)
 
 
 def _problem(

@@ -31,7 +31,7 @@ from salsa.solvers.anchors import pivoted_cholesky
 from salsa.solvers.lowrank import marginals
 from salsa.solvers.penalties import Penalties, Tried
 from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
-from salsa.solvers.tiles import KernelTiles, least_alpha
+from salsa.solvers.tiles import KernelTiles, Tiles, least_alpha
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
 
 SEARCHED, JUDGED, SOLVED = 1e-2, 1e-3, 1e-6  # relative residuals: of the search of alpha, of held-out rows, of the fit
@@ -88,7 +88,7 @@ class ExactFits:
         )
         self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads)
         self.room = task.memory - pcg_bytes(n, D, self.Y.shape[1], task.rank, len(self.trained), self.threads)
-        self.tiles: KernelTiles | None = None
+        self.tiles: Tiles | None = None
 
     def choose_alpha(self) -> Penalties[Solved]:
         """Try the given penalties, or search from the alpha of the sample on."""
@@ -202,15 +202,22 @@ class ExactFits:
         double = alpha < least_alpha(kernel, X)
         if self.tiles is None or (double and not self.tiles.double):
             self.tiles = None  # gives its memory back
-            self.tiles = KernelTiles(kernel, X, self.threads, self.room, double=double)
+            self.tiles = self._tiles(double=double, held=True)
         return self.tiles.times
 
     def _times_in_double(self, V: Floats) -> Floats:
         """Return the products K v (c, n) of the rows of V (c, n) in float64."""
         tiles = self.tiles
         if tiles is None or not tiles.double:  # these tiles are computed, used, and forgotten
-            tiles = KernelTiles(self.task.kernel, self.rows.X, self.threads, 0, double=True)
+            tiles = self._tiles(double=True, held=False)
         return tiles.times(V)
+
+    def _tiles(self, *, double: bool, held: bool) -> Tiles:
+        """Return the kernel matrix, here or on the workers of a cluster."""
+        kernel, X, cluster = self.task.kernel, self.rows.X, self.task.cluster
+        if cluster is not None:
+            return cluster.tiles(kernel, X, double=double, held=held)
+        return KernelTiles(kernel, X, self.threads, self.room if held else 0, double=double)
 
 
 def _warn(alpha: float, residual: float, *, solved: bool) -> None:
