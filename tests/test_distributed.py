@@ -202,8 +202,9 @@ def killed_before(monkeypatch, client, product):
     def attempt_after_death(tiles, V):
         seen.append(len(V))
         if len(seen) == product:
-            distributed.wait(tiles.tiles)
-            home = client.who_has(tiles.tiles[:1])[tiles.tiles[0].key][0]
+            held = tiles.shares[0].tiles
+            distributed.wait(held)
+            home = client.who_has([held])[held.key][0]
             with suppress(OSError):  # the connection breaks
                 client.run(lambda: os.kill(os.getpid(), signal.SIGKILL), workers=[home], on_error="ignore")
         return attempt(tiles, V)
@@ -295,13 +296,16 @@ class TestExactFits:
         self.same(found, exact, X)
         assert len(seen) > product
 
-    def test_rows_that_were_lost_are_sent_again(self, client, known):
+    @pytest.mark.parametrize("held", [True, False])
+    def test_rows_that_were_lost_are_sent_again(self, client, known, held):
         X, V = known[0], np.ones((1, 600))
         with Cluster(client) as cluster:
-            tiles = cluster.tiles(kernel_of(X), X, double=False, held=True)
+            tiles = cluster.tiles(kernel_of(X), X, double=False, held=held)
             first = tiles.times(V)
-            client.cancel([tiles.rows, *tiles.tiles], force=True)
+            client.cancel([tiles.rows, *(share.tiles for share in tiles.shares)], force=True)
             np.testing.assert_array_equal(tiles.times(V), first)
+            np.testing.assert_array_equal(tiles.times(V), first)
+            assert tiles.held == held
 
     def test_too_little_memory_is_told_before_tiles_are_computed(self, client, known, monkeypatch):
         X, y, _ = known

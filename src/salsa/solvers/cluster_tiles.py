@@ -3,14 +3,13 @@
 The rows are sent to every worker, and every worker computes and holds some groups of tiles. A product is one round
 trip: the vectors go to the workers, each group returns the sums over its tiles, and the client adds the groups up in a
 fixed order. The groups depend on the number of rows only, so results do not depend on the number of workers. If a
-worker dies, Dask computes its tiles again on other workers. If it was the only one with the rows or the vectors, the
-client sends the rows again and all tiles are computed again.
+worker dies, its tiles are computed again on workers that have room for them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import cached_property
@@ -18,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
 import numpy as np
-from dask.distributed import Client, Future
+from dask.distributed import Client, Future, wait
 
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
@@ -28,7 +27,6 @@ from salsa.data.dask_rows import ATTEMPTS
 from salsa.kernels import Kernel
 from salsa.solvers.tiles import (
     GROUPS_PER_SIDE,
-    MOST_VECTORS,
     Sums,
     TileGroup,
     TileSource,
@@ -38,7 +36,9 @@ from salsa.solvers.tiles import (
 )
 
 SHARE = 0.55  # the share of a worker's memory limit that is used: Dask moves data to disk at 60 %
-GATHERED = 16  # groups whose sums the client asks for at a time
+MOST_VECTORS = 64  # in one round trip: the client holds the sums of all groups
+PATIENCE = 1.0  # seconds of waiting before workers are counted
+REPLACED = 10.0  # seconds in which a cluster may start a worker in the place of a dead one
 
 
 class Cluster:
@@ -91,15 +91,21 @@ class Cluster:
 
     def tiles(self, kernel: Kernel, X: Floats, *, double: bool, held: bool) -> ClusterTiles:
         """Return the kernel matrix of the rows X (n, D); its tiles are held, or computed again in every product."""
-        n, D = X.shape
-        groups, rooms = tile_groups(n), self._rooms(n, D, self.vectors) if held else {}
-        homes = homes_of([group.bytes(double=double) for group in groups], rooms)
-        tiles = ClusterTiles(self.client, TileSource.of(kernel, X, double=double), groups, homes)
+        tiles = ClusterTiles(self, TileSource.of(kernel, X, double=double), held=held)
         self.made.add(tiles)
         return tiles
 
-    def _rooms(self, n: int, D: int, vectors: int) -> dict[str, float]:
+    def rooms(self, n: int, D: int) -> dict[str, float]:
         """Return the bytes of tiles that every worker may hold."""
+        return self._rooms(n, D, self.vectors)
+
+    def ask_again(self) -> None:
+        """Wait for workers that take the place of dead ones, and ask all workers for their memory."""
+        with suppress(TimeoutError):
+            self.client.wait_for_workers(self.workers, timeout=REPLACED)
+        self.__dict__.pop("found", None)
+
+    def _rooms(self, n: int, D: int, vectors: int) -> dict[str, float]:
         working = self._working(n, D, vectors)
         return {address: worker.room - working for address, worker in self.found.items()}
 
@@ -110,79 +116,115 @@ class Cluster:
         return int(2 * 8 * n * (D + c * shares)) + threads * tile_bytes(n, double=True)
 
 
+class Share(NamedTuple):
+    """Groups of tiles, by their numbers, for one thread of a worker; without a home, tiles are not held."""
+
+    home: str | None
+    numbers: list[int]
+    tiles: Future  # the tiles of all groups; the rows, if they are not held
+
+
 class ClusterTiles:
     """The kernel matrix K (n, n) on the workers of a cluster, in the place of ``KernelTiles``.
 
-    Groups with a home are computed and held by this worker; the other groups are computed again in every product.
+    A worker has as many shares as threads, so that no task of a product waits in a line. Dask would move such tasks to
+    idle workers, and their tiles with them.
     """
 
-    def __init__(
-        self, client: Client, source: TileSource, groups: list[TileGroup], homes: Sequence[str | None]
-    ) -> None:
-        self.client, self.source, self.groups, self.homes = client, source, groups, homes
-        self.double = source.double
-        self._send()
+    def __init__(self, cluster: Cluster, source: TileSource, *, held: bool) -> None:
+        self.cluster, self.client, self.source, self.double = cluster, cluster.client, source, source.double
+        self.groups, self.hold = tile_groups(len(source.X)), held
+        self.rows = self._scatter(source)
+        self.shares = self._shared(range(len(self.groups)))
 
     @property
     def held(self) -> float:
         """The share of the tiles that are held in memory."""
-        sizes = [group.bytes() for group in self.groups]
-        return sum(size for size, home in zip(sizes, self.homes, strict=True) if home is not None) / sum(sizes)
+        held = [number for share in self.shares if share.home is not None for number in share.numbers]
+        return sum(self.groups[number].bytes() for number in held) / sum(group.bytes() for group in self.groups)
 
     def times(self, V: Floats) -> Floats:
         """Return the products K v (c, n) of the rows v of V (c, n)."""
-        return some_at_a_time(self._times, V)
+        return some_at_a_time(self._times, V, MOST_VECTORS)
 
     def release(self) -> None:
         """Free the memory of the workers."""
-        for future in (self.rows, *self.tiles):
+        for future in (self.rows, *(share.tiles for share in self.shares)):
             future.release()
-
-    def _send(self) -> None:
-        """Send the rows to the workers, which start to compute the tiles that they hold."""
-        self.rows = self.client.scatter(self.source, broadcast=True, hash=False)
-        held = [number for number, home in enumerate(self.homes) if home is not None]
-        tiles = self._submit(held, _computed, dict.fromkeys(held, self.rows))
-        self.tiles = [tiles.get(number, self.rows) for number in range(len(self.groups))]
 
     def _times(self, V: Floats) -> Floats:
         for _ in range(ATTEMPTS - 1):
-            with suppress(CancelledError):  # the only worker with the rows or the vectors has died
+            with suppress(CancelledError, OSError):  # a worker has died
                 return self._attempt(V)
-            self.release()
-            self._send()
+            self._repair()
         return self._attempt(V)
 
     def _attempt(self, V: Floats) -> Floats:
-        vectors = self.client.scatter(self.source.numbers(V), broadcast=True, hash=False)
-        numbers = range(len(self.groups))
-        futures = self._submit(numbers, _sums, dict(enumerate(self.tiles)), dict.fromkeys(numbers, vectors))
+        vectors = self._scatter(self.source.numbers(V))
+        futures = [self._submit(_sums, share.home, share.numbers, share.tiles, vectors) for share in self.shares]
         try:
-            return self._added([futures[number] for number in numbers], V.shape)
+            self._wait(futures)
+            found = self.client.gather(futures)
         finally:  # also if the user interrupts: tasks that nobody waits for are dropped
-            for future in (vectors, *futures.values()):
+            for future in (vectors, *futures):
                 future.release()
+        pairs = zip(self.shares, found, strict=True)
+        return self._added({k: sums for share, some in pairs for k, sums in zip(share.numbers, some, strict=True)}, V)
 
-    def _added(self, futures: list[Future], shape: tuple[int, ...]) -> Floats:
+    def _added(self, sums: dict[int, Sums], V: Floats) -> Floats:
         """Return the products (c, n), as the sum over groups in their order."""
-        out = np.zeros(shape)
-        for first in range(0, len(futures), GATHERED):
-            some = slice(first, first + GATHERED)
-            for group, sums in zip(self.groups[some], self.client.gather(futures[some]), strict=True):
-                group.add(sums, out)
+        out = np.zeros(V.shape)
+        for number, group in enumerate(self.groups):
+            group.add(sums[number], out)
         out *= self.source.scale
         return out
 
-    def _submit(self, numbers: Sequence[int], task: Any, *arguments: Mapping[int, Future]) -> dict[int, Future]:
-        """Submit task(*arguments of the group, group) to the home of every group, or to any worker."""
-        futures: dict[int, Future] = {}
-        for home in sorted({self.homes[number] for number in numbers}, key=str):
-            mine = [number for number in numbers if self.homes[number] == home]
-            place = {} if home is None else {"workers": [home], "allow_other_workers": True}
-            columns = [[argument[number] for number in mine] for argument in arguments]
-            submitted = self.client.map(task, *columns, [self.groups[number] for number in mine], pure=False, **place)
-            futures.update(zip(mine, submitted, strict=True))
-        return futures
+    def _wait(self, futures: list[Future]) -> None:
+        """Wait for tasks; raise CancelledError if a worker with tiles has died."""
+        homes = {share.home for share in self.shares} - {None}
+        while True:
+            with suppress(TimeoutError):
+                wait(futures, timeout=PATIENCE)
+                return
+            if homes - set(self.client.nthreads()):
+                raise CancelledError
+
+    def _repair(self) -> None:
+        """Share the tiles of dead workers among the workers that are there now, and send lost rows again."""
+        self.cluster.ask_again()
+        if self.rows.cancelled():  # no other worker had them
+            self.rows = self._scatter(self.source)
+        alive = self.cluster.found
+        kept = [share for share in self.shares if share.home in alive and not share.tiles.cancelled()]
+        known = {number for share in kept for number in share.numbers}
+        numbers = [number for number in range(len(self.groups)) if number not in known]
+        self.shares = [*kept, *self._shared(numbers)]  # futures of tiles that nobody keeps are released
+
+    def _shared(self, numbers: Sequence[int]) -> list[Share]:
+        """Return shares of these groups; the workers start to compute the tiles that they hold."""
+        rooms = self.cluster.rooms(*self.source.X.shape) if self.hold else {}
+        homes = homes_of([self.groups[number].bytes(double=self.double) for number in numbers], rooms)
+        of_home: dict[str | None, list[int]] = {}
+        for number, home in zip(numbers, homes, strict=True):
+            of_home.setdefault(home, []).append(number)
+        shares = []
+        for home, mine in of_home.items():
+            threads = min(len(mine), len(mine) if home is None else self.cluster.found[home].threads)
+            shares += [self._share(home, mine[thread::threads]) for thread in range(threads)]
+        return shares
+
+    def _share(self, home: str | None, numbers: list[int]) -> Share:
+        tiles = self.rows if home is None else self._submit(_computed, home, numbers, self.rows)
+        return Share(home, numbers, tiles)
+
+    def _submit(self, task: Any, home: str | None, numbers: list[int], *given: Future) -> Future:
+        """Submit task(*given, groups) to this worker; to any worker without a home, or if it has died."""
+        place = {} if home is None else {"workers": [home], "allow_other_workers": True}
+        return self.client.submit(task, *given, [self.groups[number] for number in numbers], pure=False, **place)
+
+    def _scatter(self, data: Any) -> Future:
+        """Send data to one worker; others copy them. With broadcast=True Dask waits forever if a worker dies now."""
+        return self.client.scatter(data, hash=False)
 
 
 class WorkerMemory(NamedTuple):
@@ -222,14 +264,20 @@ def _memory(dask_worker: Any) -> tuple[str, float, int, int]:
     return dask_worker.ip, float(left), available_bytes(), int(dask_worker.state.nthreads)
 
 
-def _computed(source: TileSource, group: TileGroup) -> list[Tile]:
+def _computed(source: TileSource, groups: list[TileGroup]) -> list[list[Tile]]:
+    """Return the tiles of some groups."""
     with one_blas_thread():  # a worker has threads of its own
-        return [source.tile(place) for place in group.places]
+        return [[source.tile(place) for place in group.places] for group in groups]
 
 
-def _sums(tiles: list[Tile] | TileSource, V: Tile, group: TileGroup) -> Sums:
-    """Return the sums over a group whose tiles are held, or computed now."""
+def _sums(tiles: list[list[Tile]] | TileSource, V: Tile, groups: list[TileGroup]) -> list[Sums]:
+    """Return the sums over some groups whose tiles are held, or computed now."""
     with one_blas_thread():
-        given = map(tiles.tile, group.places) if isinstance(tiles, TileSource) else tiles
-        pairs = zip(group.places, given, strict=True)
-        return group.sums((place_products(place, tile, V) for place, tile in pairs), len(V))
+        if isinstance(tiles, TileSource):
+            return [_group_sums(group, map(tiles.tile, group.places), V) for group in groups]
+        return [_group_sums(group, given, V) for group, given in zip(groups, tiles, strict=True)]
+
+
+def _group_sums(group: TileGroup, tiles: Iterable[Tile], V: Tile) -> Sums:
+    pairs = zip(group.places, tiles, strict=True)
+    return group.sums((place_products(place, tile, V) for place, tile in pairs), len(V))

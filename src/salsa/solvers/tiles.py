@@ -143,9 +143,9 @@ def place_products(place: Place, tile: Tile, V: Tile) -> tuple[Tile, Tile]:
     return tile_products(_aligned(tile), columns, None if place[0] == place[1] else rows)
 
 
-def some_at_a_time(times: Callable[[Floats], Floats], V: Floats) -> Floats:
-    """Return the products of all rows of V (c, n), at most MOST_VECTORS at a time."""
-    return np.vstack([times(V[some : some + MOST_VECTORS]) for some in range(0, len(V), MOST_VECTORS)])
+def some_at_a_time(times: Callable[[Floats], Floats], V: Floats, most: int) -> Floats:
+    """Return the products of all rows of V (c, n), at most `most` at a time."""
+    return np.vstack([times(V[some : some + most]) for some in range(0, len(V), most)])
 
 
 class KernelTiles:
@@ -165,7 +165,7 @@ class KernelTiles:
 
     def times(self, V: Floats) -> Floats:
         """Return the products K v (c, n) of the rows v of V (c, n)."""
-        return some_at_a_time(self._times, V)
+        return some_at_a_time(self._times, V, MOST_VECTORS)
 
     def _times(self, V: Floats) -> Floats:
         numbers = self.source.numbers(V)
