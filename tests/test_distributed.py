@@ -3,17 +3,21 @@
 import os
 import pickle
 import signal
+import time
+import warnings
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
 import pytest
 from conftest import additive_truth
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import TimeSeriesSplit
 from sums import use_kernel
 
 import salsa
-from salsa import SalsaRegressor, explain
+from salsa import AdditiveKernel, SalsaRegressor, explain
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -21,6 +25,8 @@ dd = pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("dask.distributed")
 
 from salsa.distributed import DaskSalsaRegressor  # noqa: E402
+from salsa.solvers.cluster_tiles import Cluster, ClusterTiles, WorkerMemory, homes_of, worker_memory  # noqa: E402
+from salsa.solvers.tiles import KernelTiles, tile_groups  # noqa: E402
 
 PARAMETERS = {"relevance": "equal", "order": 2, "random_state": 0, "rank": 60}
 
@@ -170,6 +176,188 @@ def test_a_killed_worker_does_not_change_the_fit(client, known, tmp_path, readin
     array = da.concatenate([da.from_delayed(part, shape=(200, 6), dtype=float) for part in parts])
     close(DaskSalsaRegressor(client, **PARAMETERS).fit(array, y), model, X)
     assert (tmp_path / "died").exists()
+
+
+def kernel_of(X):
+    return AdditiveKernel(np.ones(X.shape[1]), np.ones(X.shape[1]), np.array([0.0, 1.0, 1.0]))
+
+
+def held_keys(client):
+    """Return the keys of all data on the workers."""
+    return {key for keys in client.run(lambda dask_worker: list(dask_worker.data)).values() for key in keys}
+
+
+def soon(condition):
+    """Wait up to ten seconds until the condition holds: workers free their memory a little later."""
+    end = time.monotonic() + 10
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def killed_before(monkeypatch, client, product):
+    """Kill the worker that holds a group of tiles before the given product of a fit; return the products so far."""
+    seen, attempt = [], ClusterTiles._attempt
+
+    def attempt_after_death(tiles, V):
+        seen.append(len(V))
+        if len(seen) == product:
+            held = tiles.shares[0].tiles
+            distributed.wait(held)
+            home = client.who_has([held])[held.key][0]
+            with suppress(OSError):  # the connection breaks
+                client.run(lambda: os.kill(os.getpid(), signal.SIGKILL), workers=[home], on_error="ignore")
+        return attempt(tiles, V)
+
+    monkeypatch.setattr(ClusterTiles, "_attempt", attempt_after_death)
+    return seen
+
+
+EXACT = PARAMETERS | {"solver": "pcg"}
+
+
+def cut_small(monkeypatch):
+    """Use small tiles; the client cuts the matrix, so that workers need not know the size of a tile."""
+    monkeypatch.setattr("salsa.solvers.tiles.TILE", 50)
+    monkeypatch.setattr("salsa.solvers.tiles.GROUPS_PER_SIDE", 3)
+
+
+@pytest.fixture(scope="module")
+def exact(known):
+    """The exact fit in this process."""
+    X, y, _ = known
+    with pytest.MonkeyPatch.context() as patch:
+        cut_small(patch)
+        return SalsaRegressor(**EXACT).fit(X, y)
+
+
+class TestExactFits:
+    """The kernel matrix on the workers, in six groups of 16 or ten small tiles."""
+
+    @pytest.fixture(autouse=True)
+    def small_tiles(self, monkeypatch):
+        cut_small(monkeypatch)
+
+    def same(self, one, other, X):
+        """Compare all bits: sums have the same order on a cluster and in one process."""
+        assert one.alpha_ == other.alpha_
+        np.testing.assert_array_equal(one.expansion_.coef, other.expansion_.coef)
+        np.testing.assert_array_equal(one.predict(X), other.predict(X))
+        np.testing.assert_array_equal(one.predict_interval(X[:50]), other.predict_interval(X[:50]))
+
+    @pytest.mark.parametrize("double", [False, True])
+    def test_products_have_the_bits_of_one_process_whatever_is_held(self, client, known, double):
+        X, V = known[0], np.random.default_rng(0).normal(size=(3, 600))
+        local = KernelTiles(kernel_of(X), X, 1, 10**9, double=double)
+        sizes = [group.bytes(double=double) for group in tile_groups(600)]
+        with Cluster(client) as cluster:
+            whole, none = (cluster.tiles(kernel_of(X), X, double=double, held=held) for held in (True, False))
+            first = next(iter(cluster.found))
+            cluster.found.update({name: WorkerMemory("", -1.0, 1) for name in cluster.found})
+            working = cluster._working(*X.shape, 1)
+            cluster.found[first] = WorkerMemory("", working + 2.5 * max(sizes), 1)
+            some = cluster.tiles(kernel_of(X), X, double=double, held=True)
+            assert [whole.held, none.held] == [1.0, 0.0]
+            assert 0 < some.held < 1
+            for tiles in (whole, none, some):
+                np.testing.assert_array_equal(tiles.times(V), local.times(V))
+
+    def test_a_fit_on_a_cluster_has_the_bits_of_one_process(self, client, known, exact):
+        X, y, _ = known
+        before = held_keys(client)
+        found = DaskSalsaRegressor(client, **EXACT).fit(da.from_array(X, chunks=(170, 6)), y)
+        self.same(found, exact, X)
+        assert soon(lambda: held_keys(client) <= before)
+
+    def test_several_outputs_with_weights_and_groups_give_the_fit_of_one_process(self, client, known):
+        X, y, _ = known
+        person, weight = np.arange(600) % 150, np.random.default_rng(1).uniform(0.5, 2.0, 600)
+        Y = np.column_stack([y, X[:, 0] - y]) + np.random.default_rng(2).normal(size=(150, 1))[person]
+        rows, targets = da.from_array(X, chunks=(170, 6)), da.from_array(Y, chunks=(100, 2))
+        found = DaskSalsaRegressor(client, **EXACT).fit(rows, targets, weight, person)
+        other = SalsaRegressor(**EXACT).fit(X, Y, weight, person)
+        np.testing.assert_allclose(found.predict(X), other.predict(X), atol=1e-5)
+        np.testing.assert_allclose(found.predict_interval(X[:50]), other.predict_interval(X[:50]), atol=1e-5)
+
+    def test_a_small_alpha_is_solved_in_float64_on_the_workers(self, client, known):
+        X, y, _ = known
+        settings = EXACT | {"alpha": 1e-7, "order": 1}
+        with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
+            found = DaskSalsaRegressor(client, **settings).fit(da.from_array(X, chunks=(300, 6)), y)
+            self.same(found, SalsaRegressor(**settings).fit(X, y), X)
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("product", [2, 9])
+    def test_a_killed_worker_does_not_change_the_bits(self, client, known, exact, monkeypatch, product):
+        X, y, _ = known
+        assert soon(lambda: len(client.nthreads()) == 2)
+        seen = killed_before(monkeypatch, client, product)
+        found = DaskSalsaRegressor(client, **EXACT).fit(da.from_array(X, chunks=(170, 6)), y)
+        self.same(found, exact, X)
+        assert len(seen) > product
+
+    @pytest.mark.parametrize("held", [True, False])
+    def test_rows_that_were_lost_are_sent_again(self, client, known, held):
+        X, V = known[0], np.ones((1, 600))
+        with Cluster(client) as cluster:
+            tiles = cluster.tiles(kernel_of(X), X, double=False, held=held)
+            first = tiles.times(V)
+            client.cancel([tiles.rows, *(share.tiles for share in tiles.shares)], force=True)
+            np.testing.assert_array_equal(tiles.times(V), first)
+            np.testing.assert_array_equal(tiles.times(V), first)
+            assert tiles.held == held
+
+    def test_too_little_memory_is_told_before_tiles_are_computed(self, client, known, monkeypatch):
+        X, y, _ = known
+        memory = {name: WorkerMemory("", 200_000.0, 1) for name in "ab"}
+        monkeypatch.setattr("salsa.solvers.cluster_tiles.worker_memory", lambda _: memory)
+        monkeypatch.setattr(Cluster, "tiles", None)
+        message = r"600 rows needs about .* on each of the 2 workers.* 200 kB more .*more workers.*solver='lowrank'"
+        with pytest.raises(MemoryError, match=message):
+            DaskSalsaRegressor(client, **EXACT).fit(da.from_array(X, chunks=(300, 6)), y)
+
+    @pytest.mark.parametrize(
+        ("rows_for_one", "room", "solver"), [(500, 1e9, "pcg"), (300, 1e9, "low"), (500, 1e5, "low")]
+    )
+    def test_the_automatic_choice_counts_workers_and_their_memory(
+        self, client, known, monkeypatch, rows_for_one, room, solver
+    ):
+        """Two workers may have 2 * 500^2 kernel values, which are more than the 600^2 of the table."""
+        X, y, _ = known
+        monkeypatch.setattr("salsa.fitting.EXACT_ROWS", 100)
+        monkeypatch.setattr("salsa.fitting.DEFAULT_RANK", 60)
+        monkeypatch.setattr("salsa.fitting.ITERATED_ROWS", rows_for_one)
+        memory = {name: found._replace(room=room) for name, found in worker_memory(client).items()}
+        monkeypatch.setattr("salsa.solvers.cluster_tiles.worker_memory", lambda _: memory)
+        settings = {name: value for name, value in PARAMETERS.items() if name != "rank"}
+        found = DaskSalsaRegressor(client, **settings).fit(da.from_array(X, chunks=(300, 6)), y)
+        assert any("conjugate gradients" in note for note in found.search_.notes) == (solver == "pcg")
+
+    def test_an_interrupted_fit_leaves_the_workers_and_the_model_as_they_were(self, client, known, monkeypatch):
+        X, y, _ = known
+        before, rows = held_keys(client), da.from_array(X, chunks=(300, 6))
+        regressor = DaskSalsaRegressor(client, **EXACT).fit(rows, y)
+        coef = regressor.expansion_.coef
+
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("salsa.solvers.cluster_tiles.TileGroup.add", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            regressor.fit(rows, y)
+        assert regressor.expansion_.coef is coef
+        assert soon(lambda: held_keys(client) <= before)
+
+    def test_groups_go_to_the_worker_with_the_least_to_hold(self):
+        assert homes_of([4, 1, 2, 3], {"a": 6.0, "b": 6.0}) == ["a", "a", "b", "b"]
+        assert homes_of([5, 5, 5], {"a": 9.0, "b": 7.0}) == ["a", "b", None]
+        assert homes_of([5], {}) == [None]
+
+    def test_unlimited_workers_share_the_memory_of_their_machine(self, monkeypatch):
+        asked = {"a": ("h", np.inf, 1000, 2), "b": ("h", 300.0, 1000, 2), "c": ("i", np.inf, 1000, 1)}
+        client = type("Client", (), {"run": lambda *_, **__: asked})()
+        found = worker_memory(client)
+        assert {name: memory.room for name, memory in found.items()} == {"a": 400.0, "b": 300.0, "c": 800.0}
 
 
 class TestSums:

@@ -31,7 +31,7 @@ ARROWS = {
         "_version",
     },
     "regressor": {"fitting", "fitted", "persistence", "options", "uncertainty", "data"},
-    "distributed": {"regressor", "fitting", "fitted", "options", "data"},
+    "distributed": {"regressor", "fitting", "fitted", "options", "solvers", "data"},
     "explain": {"fitted", "selection", "uncertainty", "expansion", "data", "kernels", "_core", "_version"},
     "baselines": {"regressor", "options", "learning", "solvers", "expansion", "data", "kernels", "explain"},
     "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "data", "kernels"},

@@ -1,11 +1,13 @@
 """SalsaRegressor on a Dask cluster: workers read their rows and add up sums; the client solves the small problems.
 
-The steps and the compiled kernel are the same as in ``SalsaRegressor``; no machine needs to hold all rows.
+The steps and the compiled kernel are the same as in ``SalsaRegressor``. In a low-rank fit no machine needs to hold all
+rows; in an exact fit, no machine needs to hold the kernel matrix.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -30,6 +32,7 @@ from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
 from salsa.options import parse_options, parse_resources
 from salsa.regressor import SalsaRegressor, unchanged_by_failure
+from salsa.solvers.cluster_tiles import Cluster
 
 __all__ = ["DaskSalsaRegressor"]
 
@@ -39,6 +42,11 @@ class DaskSalsaRegressor(SalsaRegressor):
 
     The client learns kernel, order and anchors from a sample of the rows; the workers read their partitions again for
     each of the two passes that follow, unless you ``persist`` them. ``predict`` is lazy. The client fits other tables.
+
+    ``solver="pcg"`` gathers all rows in the client and sends them to the workers, which hold the kernel matrix (2 n^2
+    bytes) together. Each worker takes up to 55 % of its memory limit; a MemoryError says so if they are too few.
+    ``memory_limit`` is for the client. ``solver="auto"`` is exact in the client up to 3000 rows. Then it takes "pcg" up
+    to n^2 outputs = 60 000^2 workers, if memory allows, and "lowrank" beyond.
 
     Parameters
     ----------
@@ -105,7 +113,9 @@ class DaskSalsaRegressor(SalsaRegressor):
             check_total_weight(seen.rows)
             reading = Reading.after(seen, options.transform)
             rows = ClusterRows(client, parts, counts, reading)
-            assign(self, fit_rows(options, rows, seen, progress))
+            with Cluster(client) as cluster:
+                options = replace(options, resources=options.resources._replace(cluster=cluster))
+                assign(self, fit_rows(options, rows, seen, progress))
             progress.end()
         return self
 

@@ -192,6 +192,8 @@ def _fit_many(
     solver, limit = find_solver(name), memory_limit_bytes(options.resources.memory_limit)
     size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)
     check_memory(name, rank, size._replace(folds=splits.n_folds), limit)
+    if name == "pcg" and (cluster := options.resources.cluster) is not None:
+        cluster.require(n, D, splits.n_folds * seen.outputs)
     with one_blas_thread():
         places = splits.places(SAMPLE_ROWS)
         sample = rows.take(places)
@@ -204,7 +206,8 @@ def _fit_many(
         kernel, choices = plan.kernel_of(found.order), (found.alpha, options.alphas, rank)
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
-        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit, steps=progress)
+        task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
+        task = task._replace(cluster=options.resources.cluster, steps=progress)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -272,9 +275,16 @@ def _check_rank(options: Options, n: int) -> None:
 
 
 def _matrix_fits(options: Options, n: int, D: int, outputs: int) -> bool:
-    """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work."""
-    need = tiled_bytes(n) + _size(options, n, D, outputs, n).need("pcg", DEFAULT_RANK)
-    return n * n * outputs <= ITERATED_ROWS**2 and need <= memory_limit_bytes(options.resources.memory_limit)
+    """Return whether the kernel matrix of n rows fits into memory, and all outputs are not too much work.
+
+    Every worker of a cluster adds its memory, and may have as much work as one process.
+    """
+    size, cluster = _size(options, n, D, outputs, n), options.resources.cluster
+    need, work = size.need("pcg", DEFAULT_RANK), n * n * outputs
+    limit = memory_limit_bytes(options.resources.memory_limit)
+    if cluster is None:
+        return work <= ITERATED_ROWS**2 and need + tiled_bytes(n) <= limit
+    return work <= cluster.workers * ITERATED_ROWS**2 and need <= limit and cluster.fits(n, D, size.folds * outputs)
 
 
 def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:

@@ -16,6 +16,7 @@ from salsa.data.splits import parse_cv
 from salsa.data.transforms import TRANSFORMS
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
+from salsa.solvers.tiles import TileHolder
 
 ALPHA_LIMIT = 1e100  # far beyond the alphas that predict only the mean
 RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
@@ -45,6 +46,7 @@ class Resources(NamedTuple):
 
     threads: int | None
     memory_limit: float | str | None
+    cluster: TileHolder | None = None  # holds kernel matrices in the place of this process
 
 
 @dataclass(frozen=True, eq=False)

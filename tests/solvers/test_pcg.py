@@ -16,7 +16,7 @@ from salsa.solvers import RidgeTask, find_solver
 from salsa.solvers.anchors import pivoted_cholesky
 from salsa.solvers.penalties import STEP, Penalties, Tried
 from salsa.solvers.systems import RECENT, WHOLE, Parts, Systems, solve_systems
-from salsa.solvers.tiles import KernelTiles, least_alpha
+from salsa.solvers.tiles import KernelTiles, least_alpha, tile_groups
 from salsa.uncertainty.cvplus import KINDS
 
 ALPHA, N = 0.1, 90
@@ -82,6 +82,19 @@ class TestTiles:
         found = KernelTiles(kernel, X, 1, 10**9, double=double).times(V)
         K = kernel(X)
         np.testing.assert_allclose(found, V @ K, atol=tolerance * (np.abs(V) @ K).max())
+
+    @pytest.mark.parametrize("groups_per_side", [1, 3, 12])
+    def test_groups_hold_every_tile_of_the_lower_triangle_once(self, groups_per_side, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.tiles.GROUPS_PER_SIDE", groups_per_side)
+        count, groups = np.zeros((N, N), dtype=int), tile_groups(N)
+        for place in (place for group in groups for place in group.places):
+            count[place] += 1
+        np.testing.assert_array_equal(np.tril(count), np.tril(np.ones((N, N), dtype=int)))
+        assert (count + count.T > 0).all()
+        assert sum(group.bytes(double=True) for group in groups) == 8 * count.sum()
+        X, V = additive_truth(n=N)[0], np.random.default_rng(0).normal(size=(3, N))
+        found = KernelTiles(sum_of_two(), X, 2, 10**9, double=True).times(V)
+        np.testing.assert_allclose(found, V @ sum_of_two()(X), rtol=1e-12)
 
     def test_many_vectors_are_multiplied_some_at_a_time(self, monkeypatch):
         X, kernel, V = additive_truth(n=40)[0], sum_of_two(), np.random.default_rng(0).normal(size=(7, 40))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
@@ -159,18 +159,17 @@ def batches(parts: Iterable[Observations], fold: FoldOf, size: int, every: int, 
 def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Generator[T]:
     """Yield the results in the order of the items, computed by `threads` threads.
 
-    Threads go on while the caller takes a result: at most one result per thread waits. After an interruption nobody
-    waits for the items that are being worked on; they end by themselves.
+    Threads go on while the caller takes a result: at most one result per thread waits. After a failure or an
+    interruption nobody waits for the items that are being worked on; they end by themselves.
     """
-    source, patient, pool = iter(items), True, ThreadPoolExecutor(threads)
+    source, pool = iter(items), ThreadPoolExecutor(threads)
+    waiting: deque[Future[T]] = deque()
     try:
-        waiting = deque(pool.submit(function, item) for item in islice(source, threads))
+        waiting.extend(pool.submit(function, item) for item in islice(source, threads))
         while waiting:
-            result = waiting.popleft().result()
+            result = waiting[0].result()
+            waiting.popleft()
             waiting.extend(pool.submit(function, item) for item in islice(source, 1))
             yield result
-    except (KeyboardInterrupt, GeneratorExit):
-        patient = False
-        raise
     finally:
-        pool.shutdown(wait=patient, cancel_futures=True)
+        pool.shutdown(wait=not waiting, cancel_futures=True)

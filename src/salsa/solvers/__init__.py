@@ -20,6 +20,7 @@ from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 from salsa.losses import Loss
 from salsa.solvers.alpha import AlphaPath
+from salsa.solvers.tiles import TileHolder
 from salsa.uncertainty import Unavailable, Uncertainty
 
 #: Solvers by the name that users give, and the module of each
@@ -54,7 +55,8 @@ class RidgeTask(NamedTuple):
     table: TableSplits | None = None  # the splits of all rows, if there are more
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
     mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
-    memory: int = 0  # bytes that the solver may take
+    memory: int = 0  # bytes that the solver may take in this process
+    cluster: TileHolder | None = None  # workers that hold the kernel matrix; None: this process does
     steps: Steps = SILENT  # told how far the solver is
 
     @property

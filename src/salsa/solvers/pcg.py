@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import format_bytes, tile_bytes, tiled_bytes
-from salsa._utils.progress import Told
+from salsa._utils.progress import Told, unheard
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa.data.noise import Noise
@@ -33,7 +33,7 @@ from salsa.solvers.anchors import pivoted_cholesky
 from salsa.solvers.lowrank import marginals
 from salsa.solvers.penalties import Penalties, Tried
 from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
-from salsa.solvers.tiles import KernelTiles, least_alpha
+from salsa.solvers.tiles import KernelTiles, Tiles, least_alpha
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
 from salsa.uncertainty.local_scale import ANCHORS as LOCAL_ANCHORS
 from salsa.uncertainty.local_scale import LOCAL_ROWS
@@ -95,7 +95,7 @@ class ExactFits:
         told = task.steps.share("products of features")
         self.parts = Parts(self.noise.whiten(self.anchors.F), self.noise, self.trained, self.threads, told)
         self.room = task.memory - pcg_bytes(n, D, self.Y.shape[1], task.rank, len(self.trained), self.threads)
-        self.tiles: KernelTiles | None = None
+        self.tiles: Tiles | None = None
 
     def choose_alpha(self) -> Penalties[Solved]:
         """Try the given penalties, or search from the alpha of the sample on."""
@@ -225,7 +225,7 @@ class ExactFits:
         if self.tiles is None or (double and not self.tiles.double):
             self.tiles = None  # gives its memory back
             told = self.task.steps.share("kernel matrix in float64" if double else "kernel matrix")
-            self.tiles = KernelTiles(kernel, X, self.threads, self.room, double=double, told=told)
+            self.tiles = self._tiles(double=double, held=True, told=told)
         return self.tiles.times if self.tiles.held == 1.0 else partial(self.tiles.times, told=self._computed_again)
 
     def _computed_again(self, share: float) -> None:
@@ -237,8 +237,15 @@ class ExactFits:
         """Return the products K v (c, n) of the rows of V (c, n) in float64."""
         tiles = self.tiles
         if tiles is None or not tiles.double:  # these tiles are computed, used, and forgotten
-            tiles = KernelTiles(self.task.kernel, self.rows.X, self.threads, 0, double=True)
+            tiles = self._tiles(double=True, held=False)
         return tiles.times(V, told)
+
+    def _tiles(self, *, double: bool, held: bool, told: Told = unheard) -> Tiles:
+        """Return the kernel matrix, here or on the workers of a cluster."""
+        kernel, X, cluster = self.task.kernel, self.rows.X, self.task.cluster
+        if cluster is not None:
+            return cluster.tiles(kernel, X, double=double, held=held)
+        return KernelTiles(kernel, X, self.threads, self.room if held else 0, double=double, told=told)
 
 
 def _residual(solved: Solved) -> str:
