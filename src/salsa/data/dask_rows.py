@@ -76,7 +76,7 @@ class ClusterRows:
         return self._total(what)
 
     def _total(self, what: _Sum[T]) -> T:
-        shared = self.client.scatter(what, broadcast=True, hash=False)
+        shared = self.client.scatter(what, hash=False)  # broadcast=True would wait forever if a worker died now
         parts = [
             delayed(_partition_sum)(shared, block, self.reading, start, pure=False)
             for block, start in zip(self.blocks, self.starts, strict=True)
