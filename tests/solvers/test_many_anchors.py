@@ -93,8 +93,7 @@ class TestEqualsSums:
             assert kept.units == 300
 
     def test_small_penalties_converge(self, monkeypatch):
-        """Rows beyond SINGLE_ROWS would have a kernel in float32, with which they do not."""
-        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        """A kernel in float32 would not let them converge."""
         iterated, direct = both(monkeypatch, alpha=1e-6, rank=200)
         assert cv_error(iterated) == pytest.approx(cv_error(direct), rel=1e-3)
 
