@@ -6,6 +6,8 @@
 3. From the sums, find alpha by the exact cross-validation error of the model, the fit to all rows, and the fits
    without each fold.
 4. Count the sizes of held-out residuals in a second pass over some of the rows, for intervals (``cvplus``).
+
+With more than DIRECT_RANK anchors, conjugate gradients take the place of steps 2 and 3 (``many_anchors``).
 """
 
 from __future__ import annotations
@@ -31,11 +33,13 @@ from salsa.kernels.marginals import Distribution, marginal_of, thinned
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.many_anchors import IteratedRidge, fit_many_anchors, many_anchors_bytes
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
 from salsa.uncertainty.interval_scores import PLAIN
 from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 T = TypeVar("T")
+DIRECT_RANK = 3000  # the most anchors that are fitted by sums over rows
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 EXPECTED = 1e-3  # the largest alpha that anchors are chosen for, relative to the mean diagonal of the kernel matrix
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
@@ -62,6 +66,7 @@ class Ridge(NamedTuple):
     without: list[tuple[Floats, Floats]]
     splits: TableSplits
     rho: float  # the shared variance in the noise that was used
+    notes: tuple[str, ...] = ()
 
     @property
     def solution(self) -> tuple[Floats, Floats]:
@@ -101,13 +106,16 @@ def expected_alpha(task: RidgeTask) -> float:
     return min(task.alpha, EXPECTED * mean_diagonal(task.kernel, task.sample.X))
 
 
-def fit_on_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> Ridge:
+def fit_on_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> Ridge | IteratedRidge:
     """Fit all rows on the features of the anchors, of many rows in float32 where that has enough digits.
 
     Rounding errors of the features act as noise, and must be small relative to alpha. They are measured on a few rows,
     which gives the least alpha for float32. If the error still falls there, the rows are fitted again in float64.
     """
-    r, least = len(anchors.points), _least_single_alpha(task, anchors)
+    r = len(anchors.points)
+    if r > DIRECT_RANK:
+        return fit_many_anchors(task, anchors, block_rows(r))
+    least = _least_single_alpha(task, anchors)
     if least <= min([alpha, *(task.alphas or ())]):
         ridge = fit_ridge(anchors.single, r, task, least)
         alphas = ridge.path.alphas
@@ -127,13 +135,13 @@ def _least_single_alpha(task: RidgeTask, anchors: Anchors) -> float:
 
 
 def on_anchors(
-    task: RidgeTask, anchors: Anchors, ridge: Ridge, cvplus: CVPlus, solution: tuple[Floats, Floats]
+    task: RidgeTask, anchors: Anchors, ridge: Ridge | IteratedRidge, cvplus: CVPlus, solution: tuple[Floats, Floats]
 ) -> Solution:
     """Return the solution as a function of the anchors, with the sizes of held-out residuals for its intervals."""
     expansion = replace(anchors.expansion(*solution), marginals=marginals(task, task.sample.X, task.sample.weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
     uncertainty, residual = uncertainty_of(task, anchors, cvplus)
-    notes = too_few_anchors(task, anchors, ridge.path.alpha) + too_many_groups(task, len(anchors.points))
+    notes = too_few_anchors(task, anchors, ridge.path.alpha) + ridge.notes
     scale = uncertainty.cvplus.scale
     return Solution(whole, uncertainty, ridge.path, ridge.degrees_of_freedom, notes, scale, residual)
 
@@ -160,7 +168,8 @@ def uncertainty_of(task: RidgeTask, anchors: Anchors, cvplus: CVPlus) -> tuple[L
 
 def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridge:
     """Fit all rows on r features, with alpha by the cross-validation error; at least `least`."""
-    splits, rho = task.table, 0.0 if too_many_groups(task, r) else task.rho
+    splits, notes = task.table, too_many_groups(task, r)
+    rho = 0.0 if notes else task.rho
     assert splits is not None  # large fits are given splits
     function = partial(_fold_sums, basis, splits.n_folds, task.unit, task.level, rho > 0)
     folds, levels = _summed(function, _added, task, r, "sums over all rows")
@@ -181,7 +190,7 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
     without = [part.path.solution(path.alpha) for part in held_out]
     without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
-    return Ridge(path, total, RidgePath(total), without, splits, rho)
+    return Ridge(path, total, RidgePath(total), without, splits, rho, notes)
 
 
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:
@@ -227,6 +236,15 @@ def block_rows(r: int) -> int:
 
 
 def lowrank_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
+    """Return the peak memory of a fit on at most `rank` anchors; the tolerance may leave fewer than DIRECT_RANK."""
+    direct = direct_bytes(n, D, outputs, min(rank, DIRECT_RANK), folds, threads)
+    if rank <= DIRECT_RANK:
+        return direct
+    return max(direct, many_anchors_bytes(n, D, outputs, rank, folds, threads, block_rows(rank)))
+
+
+def direct_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
+    """Return the peak memory of a fit by sums over rows."""
     sample = min(n, SAMPLE_ROWS) * (2 * rank + 2 * D)
     return 8 * (sample + (4 * folds + 8) * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
 

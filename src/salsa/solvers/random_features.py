@@ -30,7 +30,7 @@ from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.anchors import Anchors
-from salsa.solvers.lowrank import anchors_for, fit_ridge, lowrank_bytes, on_anchors
+from salsa.solvers.lowrank import anchors_for, direct_bytes, fit_ridge, on_anchors
 
 Subsets = NDArray[np.bool_]  # (D, R): whether feature j is in the subset of random feature r
 
@@ -227,4 +227,4 @@ def _signs(codes: Floats, key: NDArray[np.uint64]) -> Floats:
     return np.where(bits & np.uint64(1), -1.0, 1.0)
 
 
-SOLVER = Solver(False, lowrank_bytes, solve_random_features)
+SOLVER = Solver(False, direct_bytes, solve_random_features)
