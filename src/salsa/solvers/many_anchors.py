@@ -141,8 +141,8 @@ class IteratedRidge:
 def fit_many_anchors(task: RidgeTask, anchors: Anchors, size: int) -> IteratedRidge:
     """Fit all rows in blocks of `size` rows, with alpha by the cross-validation error.
 
-    All numbers are in float64. Rounding errors of a kernel in float32 grow with L^-1 and add up over the rows: C would
-    not be the C of the preconditioner any more, and conjugate gradients do not converge for a small alpha.
+    All numbers are in float64: with products of a kernel in float32 and means in float64, conjugate gradients did not
+    converge for a small alpha.
     """
     fits = IteratedFits(task, anchors, size)
     return fits.ridge(fits.choose_alpha())
