@@ -40,8 +40,9 @@ __all__ = ["DaskSalsaRegressor"]
 class DaskSalsaRegressor(SalsaRegressor):
     """``SalsaRegressor`` for Dask arrays and data frames, whose partitions stay on the workers of a cluster.
 
-    The client learns kernel, order and anchors from a sample of the rows; the workers read their partitions again for
-    each of the two passes that follow, unless you ``persist`` them. ``predict`` is lazy. The client fits other tables.
+    The client learns kernel, order and anchors from a sample of the rows. The workers read their partitions again for
+    each of the three or more passes that follow, unless you ``persist`` them. ``predict`` is lazy. The client fits
+    other tables.
 
     ``solver="pcg"`` gathers all rows in the client and sends them to the workers, which hold the kernel matrix (2 n^2
     bytes) together. Each worker takes up to 55 % of its memory limit; a MemoryError says so if they are too few.

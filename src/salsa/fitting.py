@@ -207,7 +207,7 @@ def _fit_many(
         draws, level = (splits.random_state, options.resources.threads, LOSS), sample.Y.mean(axis=0)
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
         task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
-        task = task._replace(cluster=options.resources.cluster, steps=progress)
+        task = task._replace(error=_error(found), cluster=options.resources.cluster, steps=progress)
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -224,6 +224,11 @@ def _solved(
     tell(progress, result)
     results = (*(other for other in found.results if other.order != order), result)
     return OrderSearch(results, order, path.alpha, (*found.notes, *solution.notes)), solution
+
+
+def _error(found: OrderSearch) -> float:
+    """Return the held-out error of the chosen order, as a share of the variance; 1 if nothing was searched."""
+    return next((result.path.error for result in found.results if result.order == found.order), 1.0)
 
 
 def _fitted(

@@ -311,6 +311,28 @@ def anchors_for_alpha(alpha, task, _):
 class TestSinglePrecision:
     """Sums in float32: for many rows, and where rounding errors are small relative to alpha."""
 
+    def test_a_model_whose_least_alpha_limits_the_search_is_saved(self, monkeypatch, tmp_path):
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        X, y, _ = simulated(1000)
+        model = fitted(X, y + np.random.default_rng(0).normal(size=1000), alpha="auto", kernel="laplace", cv=3)
+        assert np.isfinite(model.search_.results[0].path.errors).all()
+        model.save(tmp_path / "model.salsa")
+        np.testing.assert_array_equal(salsa.load(tmp_path / "model.salsa").predict(X), model.predict(X))
+
+    def test_targets_without_noise_and_weights_of_different_sizes_need_float64(self, monkeypatch):
+        """Held-out errors are differences of sums, which have seven digits in float32."""
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
+        X, y, truth = simulated(1000)
+        heavy = np.where(np.arange(1000) < 20, 1e3, 1e-6)
+        for target, weight in ((truth, None), (y, heavy)):
+            settings = {"alpha": "auto", "kernel": "gaussian", "cv": 3, "rank": 200}
+            found = fitted(X, target, weight, **settings)
+            with monkeypatch.context() as patch:
+                patch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 10**6)
+                np.testing.assert_array_equal(
+                    found.expansion_.coef, fitted(X, target, weight, **settings).expansion_.coef
+                )
+
     def used(self, monkeypatch, **options):
         """Return the fit, and the types of the features that were summed."""
         monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
@@ -345,6 +367,8 @@ class TestSinglePrecision:
     def test_an_error_that_falls_to_the_least_alpha_is_fitted_again_in_float64(self, monkeypatch):
         X = simulated(1000)[0]
         fit = {"alpha": "auto", "order": 1, "cv": 3}
+        monkeypatch.setattr("salsa.solvers.lowrank.FAR", np.inf)  # anchors are chosen once
+        monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ERROR", 0.0)
         monkeypatch.setattr("salsa.solvers.lowrank.expected_alpha", lambda task: 0.1)
         double = fitted(X[:, :5], X[:, 0], **fit)  # a target without noise
         monkeypatch.setattr("salsa.solvers.lowrank.SINGLE_ROWS", 500)
@@ -513,6 +537,17 @@ class TestRegressor:
     def test_a_rank_that_is_too_small_is_noted(self):
         X, y, _ = simulated(500)
         assert any("a larger rank comes closer" in note for note in fitted(X, y, rank=5).search_.notes)
+
+    def test_anchors_are_chosen_again_where_all_rows_lead_to_a_far_smaller_alpha(self, monkeypatch):
+        monkeypatch.setattr("salsa.solvers.lowrank.expected_alpha", lambda task: 1e6)
+        X, y, _ = simulated(1000)
+        with monkeypatch.context() as patch:
+            patch.setattr("salsa.solvers.lowrank.FAR", np.inf)
+            few = fitted(X, y, alpha="auto", rank=500)
+        enough = fitted(X, y, alpha="auto", rank=500)
+        assert len(few.expansion_.anchors) < 10 < len(enough.expansion_.anchors) < 500
+        assert any("a larger rank comes closer" in note for note in few.search_.notes)
+        assert enough.search_.table["cv_error"].item() < 0.5 * few.search_.table["cv_error"].item()
 
     def test_anchors_suffice_for_the_alpha_of_all_rows(self, monkeypatch):
         """The alpha of a few noisy rows is larger, and would need fewer anchors."""

@@ -279,6 +279,13 @@ class TestFits:
             model = SalsaRegressor(alpha=1e-13, **settings).fit(X, y)
         assert np.abs(model.predict(X) - y).max() < 10 * np.abs(y).max()  # the best iterate, not the last
 
+    def test_penalties_that_do_not_converge_are_not_in_the_path_of_a_saved_model(self, tmp_path):
+        X, y = additive_truth(n=400, D=4)
+        settings = {"order": 2, "relevance": "equal", "random_state": 0, "solver": "pcg", "rank": 5}
+        model = SalsaRegressor(alpha=[1e-13, 1.0], kernel="laplace", **settings).fit(X, y)
+        np.testing.assert_array_equal(model.search_.results[0].path.alphas, [1.0])
+        model.save(tmp_path / "model.salsa")
+
     def test_a_constant_target_is_predicted(self):
         X = additive_truth(n=200, D=3)[0]
         settings = {"order": 1, "relevance": "equal", "random_state": 0, "solver": "pcg", "rank": 20}

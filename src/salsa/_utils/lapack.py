@@ -132,5 +132,8 @@ def _address(array: Any) -> Any:
 def _routine(name: str, arguments: int) -> Callable[..., None]:
     table: dict[str, Any] = dict(cython_lapack.__pyx_capi__) | dict(cython_blas.__pyx_capi__)
     capsule = table[name]
-    address = _api.PyCapsule_GetPointer(capsule, _api.PyCapsule_GetName(capsule))
+    signature = _api.PyCapsule_GetName(capsule)
+    if b"int *" not in signature.replace(b"int64", b""):
+        raise RuntimeError(f"SciPy's {name} does not take 32-bit integers: {signature.decode()}")
+    address = _api.PyCapsule_GetPointer(capsule, signature)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)

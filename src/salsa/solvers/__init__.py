@@ -55,6 +55,7 @@ class RidgeTask(NamedTuple):
     table: TableSplits | None = None  # the splits of all rows, if there are more
     two_valued: bool = False  # a target of two values: the size of a residual is no scale, it follows the prediction
     mean_weight: float = 1.0  # the mean of the weights as given, which the weights of the rows are divided by
+    error: float = 1.0  # held-out error of alpha on a part of the sample, as a share of the variance; 1 if unknown
     memory: int = 0  # bytes that the solver may take in this process
     cluster: TileHolder | None = None  # workers that hold the kernel matrix; None: this process does
     steps: Steps = SILENT  # told how far the solver is

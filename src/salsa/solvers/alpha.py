@@ -118,6 +118,6 @@ def _best(tried: dict[float, tuple[float, float]]) -> float:
 
 
 def _path(tried: dict[float, tuple[float, float]]) -> AlphaPath:
-    alphas = sorted(tried)
+    alphas = sorted(alpha for alpha, (error, _) in tried.items() if np.isfinite(error))
     best = _best(tried)
     return AlphaPath(np.array(alphas), np.array([tried[a][0] for a in alphas]), best, *tried[best])

@@ -189,7 +189,8 @@ class ClusterTiles:
             with suppress(TimeoutError):
                 wait(futures, timeout=PATIENCE)
                 return
-            if homes - set(self.client.nthreads()):
+            alive = set(self.client.nthreads())
+            if homes - alive or not alive:
                 raise CancelledError
 
     def _repair(self) -> None:

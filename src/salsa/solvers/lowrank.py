@@ -41,12 +41,14 @@ from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 T = TypeVar("T")
 DIRECT_RANK = 3000  # the most anchors that are fitted by sums over rows
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
+FAR = 10.0  # anchors are chosen again if they leave so many times as much unexplained as they may
 EXPECTED = 1e-3  # the largest alpha that anchors are chosen for, relative to the mean diagonal of the kernel matrix
 SCORE_ROWS = 50_000  # about so many held-out residuals are counted
 GROUP_NUMBERS = 10**8  # the most numbers for the sums of groups
 MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 BLOCK_NUMBERS = 2**24  # values of features in a block of rows
 SINGLE_ROWS, SINGLE_RANGE = 50_000, (1e-12, 1e12)  # rows, and diagonals of the kernel, whose sums may be in float32
+SINGLE_ERROR, SINGLE_WEIGHTS = 1e-3, (0.01, 100.0)  # least error, as a share of the variance, and range of weights
 ROUNDED, ROUNDED_ROWS = 1e-3, 256  # rounding errors over alpha that are allowed, and the rows that they are measured on
 LEAST_ROWS, MOST_ROWS = 1024, 8192  # rows of a block
 
@@ -90,10 +92,18 @@ class Ridge(NamedTuple):
 
 
 def solve_lowrank(task: RidgeTask) -> Solution:
-    """Choose anchors once, and fit all rows on them in one pass."""
+    """Choose anchors, and fit all rows on them in one pass.
+
+    If all rows lead to an alpha far below the expected one, there are few anchors, and the pass was quick: more anchors
+    are chosen, once.
+    """
     alpha = expected_alpha(task)
     anchors = anchors_for(task, alpha)
     ridge = fit_on_anchors(task, anchors, alpha)
+    if len(anchors.points) < task.rank and anchors.left > FAR * tolerance(task, ridge.path.alpha):
+        alpha = ridge.path.alpha / FAR
+        anchors = anchors_for(task, alpha)
+        ridge = fit_on_anchors(task, anchors, alpha)
     return on_anchors(task, anchors, ridge, ridge.cvplus(anchors), ridge.solution)
 
 
@@ -118,18 +128,25 @@ def fit_on_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> Ridge | I
     least = _least_single_alpha(task, anchors)
     if least <= min([alpha, *(task.alphas or ())]):
         ridge = fit_ridge(anchors.single, r, task, least)
-        alphas = ridge.path.alphas
-        if task.alphas is not None or ((alphas >= least) & (alphas < ridge.path.alpha)).any():
+        enough = ridge.path.error >= SINGLE_ERROR and (task.alphas or ridge.path.alphas.min() < ridge.path.alpha)
+        if enough:
             return ridge
     return fit_ridge(anchors, r, task)
 
 
 def _least_single_alpha(task: RidgeTask, anchors: Anchors) -> float:
-    """Return the least alpha for which features in float32 have enough digits; infinity for few rows."""
-    low, high = SINGLE_RANGE
-    if len(task.rows) < SINGLE_ROWS or not low < mean_diagonal(task.kernel, task.sample.X) < high:
+    """Return the least alpha for which features in float32 have enough digits; infinity if sums do not.
+
+    Sums in float32 have seven digits. That is too few for small held-out errors, which are differences of such sums,
+    and for weights of very different sizes.
+    """
+    sample, (low, high), (least, most) = task.sample, SINGLE_RANGE, SINGLE_WEIGHTS
+    alike = least <= sample.weight.min() and sample.weight.max() <= most
+    if len(task.rows) < SINGLE_ROWS or task.error < SINGLE_ERROR or not alike:
         return np.inf
-    some = task.sample.X[:ROUNDED_ROWS]
+    if not low < mean_diagonal(task.kernel, sample.X) < high:
+        return np.inf
+    some = sample.X[:: max(1, len(sample.X) // ROUNDED_ROWS)]
     difference = anchors.single.features(some) - anchors.features(some)
     return float(np.mean(np.sum(difference**2, axis=1))) / ROUNDED
 
@@ -246,7 +263,8 @@ def lowrank_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: 
 def direct_bytes(n: int, D: int, outputs: int, rank: int, folds: int, threads: int) -> int:
     """Return the peak memory of a fit by sums over rows."""
     sample = min(n, SAMPLE_ROWS) * (2 * rank + 2 * D)
-    return 8 * (sample + (4 * folds + 8) * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
+    matrices = (4 + threads) * folds + 8  # each result of a thread has the sums of all folds
+    return 8 * (sample + matrices * rank * rank + 4 * threads * rank * min(n, block_rows(rank)))
 
 
 def _summed(

@@ -63,7 +63,9 @@ class Penalties(Generic[T]):
 
     @property
     def path(self) -> AlphaPath:
-        alphas, best = sorted(self.tried), self.best
+        """The penalties that could be solved; all of them if none could."""
+        solved = [alpha for alpha, one in self.tried.items() if np.isfinite(one.error)]
+        alphas, best = sorted(solved or self.tried), self.best
         errors = np.array([self.tried[alpha].error for alpha in alphas])
         return AlphaPath(np.array(alphas), errors, best, *self.tried[best][:2])
 
