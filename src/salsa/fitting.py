@@ -14,7 +14,6 @@ on a smaller one, and only the solver sees all rows.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -25,7 +24,7 @@ from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, tiled_bytes
-from salsa._utils.progress import Progress, Steps
+from salsa._utils.progress import Progress, rows_counted
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
@@ -82,22 +81,12 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
 
 def fit_source(options: Options, source: Source, progress: Progress) -> Fitted:
     """Fit rows that are read in blocks, again and again."""
-    seen = survey(_counted(source(), progress), options.categorical_features, options.transform)
+    seen = survey(rows_counted(source(), progress), options.categorical_features, options.transform)
     threads = thread_count(options.resources.threads, seen.rows, DEFAULT_RANK, len(seen.low))
     check_total_weight(seen.rows)
     reading = Reading.after(seen, options.transform)
     rows = StreamedRows(partial(read_parts, source, reading, seen.rows), seen.rows, threads)
     return fit_rows(options, rows, seen, progress)
-
-
-def _counted(blocks: Iterable[RawBlock], steps: Steps) -> Iterator[RawBlock]:
-    """Yield the blocks, and tell how many rows were read."""
-    rows = 0
-    for block in blocks:
-        yield block
-        rows += len(block.X)
-        steps.step("reading the table", None, f"{rows} rows")
-    steps.done("reading the table", f"{rows} rows")
 
 
 def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> Fitted:

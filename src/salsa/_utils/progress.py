@@ -173,3 +173,13 @@ def each(items: Iterable[T], told: Told, total: int) -> Iterator[T]:
 
 def _joined(*texts: str) -> str:
     return ", ".join(filter(None, texts))
+
+
+def rows_counted(blocks: Iterable[T], steps: Steps) -> Iterator[T]:
+    """Yield blocks of rows X, and tell how many rows of the table were read."""
+    rows = 0
+    for block in blocks:
+        yield block
+        rows += len(block.X)  # type: ignore[attr-defined]
+        steps.step("reading the table", None, f"{rows} rows")
+    steps.done("reading the table", f"{rows} rows")
