@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salsa.data.rows import Observations, StreamedRows, array_rows, batches
+from salsa.data.rows import Observations, StreamedRows, Total, array_rows, batches
 from salsa.data.splits import ShuffledFolds
 
 
@@ -49,7 +49,7 @@ def test_rows_are_taken_by_number_from_any_pieces(n, ends, data):
 def test_totals_sum_over_all_rows(threads):
     X = np.random.default_rng(0).normal(size=(1000, 3))
     rows = array_rows(Observations(X, X, np.ones(1000)), threads)
-    total = rows.total(lambda block: block.X.sum(axis=0), np.add, ShuffledFolds(5, 0), 64, 1)
+    total = rows.total(Total(lambda block: block.X.sum(axis=0), np.add, ShuffledFolds(5, 0), 64))
     np.testing.assert_allclose(total, X.sum(axis=0))
 
 

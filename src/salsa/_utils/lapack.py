@@ -8,6 +8,7 @@ have a thread of their own, so that Ctrl-C need not wait for them; products of b
 from __future__ import annotations
 
 import ctypes
+import re
 import threading
 from collections.abc import Callable
 from functools import cache
@@ -80,19 +81,18 @@ def triangular_solve(L: NDArray[Real], B: NDArray[Real]) -> NDArray[Real]:
 
 def gram(A: NDArray[Real]) -> NDArray[Real]:
     """Return the lower triangle of A A' (n, n) for A (n, m), both in Fortran order; zeros above."""
-    (n, m), C = A.shape, np.zeros((len(A), len(A)), dtype=A.dtype, order="F")
-    rows, columns = (ctypes.byref(ctypes.c_int(size)) for size in (n, max(m, 0)))
-    lead, one, zero = ctypes.byref(ctypes.c_int(max(n, 1))), _number(A, 1.0), _number(A, 0.0)
-    routine = _routine(_letter(A) + "syrk", 10)
-    routine(b"L", b"N", rows, columns, one, _address(A), lead, zero, _address(C), lead)
+    C = np.zeros((len(A), len(A)), dtype=A.dtype, order="F")
+    rows, columns = (ctypes.byref(ctypes.c_int(size)) for size in A.shape)
+    one, zero, routine = _number(A, 1.0), _number(A, 0.0), _routine(_letter(A) + "syrk", 10)
+    routine(b"L", b"N", rows, columns, one, _address(A), rows, zero, _address(C), rows)
     return C
 
 
-def _from_the_left(name: str, L: NDArray[Real], B: NDArray[Real], side: bytes = b"N") -> NDArray[Real]:
+def _from_the_left(name: str, L: NDArray[Real], B: NDArray[Real], transpose: bytes = b"N") -> NDArray[Real]:
     assert L.dtype == B.dtype
     rows, columns = (ctypes.byref(ctypes.c_int(size)) for size in B.shape)
     routine = _routine(_letter(B) + name, 11)
-    routine(b"L", b"L", side, b"N", rows, columns, _number(B, 1.0), _address(L), rows, _address(B), rows)
+    routine(b"L", b"L", transpose, b"N", rows, columns, _number(B, 1.0), _address(L), rows, _address(B), rows)
     return B
 
 
@@ -133,7 +133,7 @@ def _routine(name: str, arguments: int) -> Callable[..., None]:
     table: dict[str, Any] = dict(cython_lapack.__pyx_capi__) | dict(cython_blas.__pyx_capi__)
     capsule = table[name]
     signature = _api.PyCapsule_GetName(capsule)
-    if b"int *" not in signature.replace(b"int64", b""):
+    if re.search(rb"\bint \*", signature) is None:
         raise RuntimeError(f"SciPy's {name} does not take 32-bit integers: {signature.decode()}")
     address = _api.PyCapsule_GetPointer(capsule, signature)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)

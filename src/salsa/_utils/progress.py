@@ -22,7 +22,18 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
-__all__ = ["SILENT", "CallbackSupportMixin", "Line", "Progress", "Steps", "each", "unheard", "with_callbacks"]
+__all__ = [
+    "SILENT",
+    "CallbackSupportMixin",
+    "Line",
+    "Progress",
+    "Steps",
+    "Told",
+    "each",
+    "rows_counted",
+    "unheard",
+    "with_callbacks",
+]
 
 T = TypeVar("T")
 Told = Callable[[float], None]  # gets the share of a phase that is done

@@ -8,7 +8,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import dask.array as da
 import numpy as np
@@ -18,9 +18,9 @@ from dask.distributed import Client
 
 from salsa._utils.arrays import Places
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.progress import Told, each, unheard
+from salsa._utils.progress import Told, unheard
 from salsa.data.blocks import RawBlock, Reading, part_of
-from salsa.data.rows import Block, FoldOf, Observations, batches, joined
+from salsa.data.rows import Observations, Total, batches, joined
 
 T = TypeVar("T")
 SPLIT_EVERY = 4  # partial sums that one task adds up
@@ -55,27 +55,20 @@ class ClusterRows:
         taken = self.client.gather(self.client.compute(tasks))
         return Observations(*map(joined, zip(*taken, strict=True)))
 
-    def total(
-        self,
-        function: Callable[[Block], T],
-        add: Callable[[T, T], T],
-        fold: FoldOf,
-        size: int,
-        every: int,
-        told: Told = unheard,
-    ) -> T:
+    def total(self, what: Total[T], told: Told = unheard) -> T:
         """Sum over all partitions; only the beginning and the end are told of."""
-        what = _Sum(function, add, fold, size, every)
-        (result,) = each((self._tried(what) for _ in range(1)), told, 1)
+        told(0.0)
+        result = self._tried(what)
+        told(1.0)
         return result
 
-    def _tried(self, what: _Sum[T]) -> T:
+    def _tried(self, what: Total[T]) -> T:
         for _ in range(ATTEMPTS - 1):
             with suppress(CancelledError):  # the only worker with the scattered data has died
                 return self._total(what)
         return self._total(what)
 
-    def _total(self, what: _Sum[T]) -> T:
+    def _total(self, what: Total[T]) -> T:
         shared = self.client.scatter(what, hash=False)  # broadcast=True would wait forever if a worker died now
         parts = [
             delayed(_partition_sum)(shared, block, self.reading, start, pure=False)
@@ -131,18 +124,7 @@ def partitions(collection: Any) -> list[Any]:
     return list(np.ravel(collection.to_delayed(optimize_graph=False)))
 
 
-@dataclass(frozen=True, eq=False)
-class _Sum(Generic[T]):
-    """A sum over all rows, for the workers; see ``Rows.total``."""
-
-    function: Callable[[Block], T]
-    add: Callable[[T, T], T]
-    fold: FoldOf
-    size: int
-    every: int
-
-
-def _partition_sum(what: _Sum[T], block: RawBlock, reading: Reading, start: int) -> T | None:
+def _partition_sum(what: Total[T], block: RawBlock, reading: Reading, start: int) -> T | None:
     """Return the sum over one partition; None if no row of it counts."""
     with one_blas_thread():  # a worker has threads of its own
         blocks = batches([part_of(block, reading)], what.fold, what.size, what.every, start)

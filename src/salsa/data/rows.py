@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import reduce
 from itertools import islice
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +68,20 @@ class Block(NamedTuple):
         return Block(*(joined(parts) for parts in zip(self, other, strict=True)))
 
 
+@dataclass(frozen=True, eq=False)
+class Total(Generic[T]):
+    """A sum over rows: of a function of blocks of at most `size` rows; only one row in `every` counts.
+
+    `add` returns the sum of two results, and may overwrite the first one.
+    """
+
+    function: Callable[[Block], T]
+    add: Callable[[T, T], T]
+    fold: FoldOf
+    size: int
+    every: int = 1
+
+
 class Rows(Protocol):
     """All rows of positive weight, in order."""
 
@@ -76,16 +90,8 @@ class Rows(Protocol):
     def take(self, places: Places) -> Observations:
         """Return the rows with these numbers, which ascend."""
 
-    def total(
-        self,
-        function: Callable[[Block], T],
-        add: Callable[[T, T], T],
-        fold: FoldOf,
-        size: int,
-        every: int,
-        told: Told = unheard,
-    ) -> T:
-        """Sum a function over blocks of at most `size` rows; only one row in `every` counts."""
+    def total(self, what: Total[T], told: Told = unheard) -> T:
+        """Sum a function over all rows, in blocks."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,18 +113,10 @@ class StreamedRows:
             start += len(part.X)
         return Observations(*map(joined, zip(*taken, strict=True)))
 
-    def total(
-        self,
-        function: Callable[[Block], T],
-        add: Callable[[T, T], T],
-        fold: FoldOf,
-        size: int,
-        every: int,
-        told: Told = unheard,
-    ) -> T:
-        blocks, counted = batches(self.parts(), fold, size, every), -(-self.n // every)
-        with closing(mapped(function, blocks, self.threads)) as results:  # ends the threads, also on failure
-            return reduce(add, each(results, told, -(-counted // size)))
+    def total(self, what: Total[T], told: Told = unheard) -> T:
+        blocks, counted = batches(self.parts(), what.fold, what.size, what.every), -(-self.n // what.every)
+        with closing(mapped(what.function, blocks, self.threads)) as results:  # ends the threads, also on failure
+            return reduce(what.add, each(results, told, -(-counted // what.size)))
 
 
 def mean_weight(weight: Floats) -> float:

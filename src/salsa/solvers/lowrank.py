@@ -27,12 +27,12 @@ from salsa._utils.memory import format_bytes
 from salsa._utils.progress import each
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums, cross_validation_error, target_scale
 from salsa._utils.threads import thread_count
-from salsa.data.rows import Block, joined, mapped
+from salsa.data.rows import Block, Total, joined, mapped
 from salsa.data.splits import TableSplits
 from salsa.kernels.marginals import Distribution, marginal_of, thinned
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
-from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.anchors import Anchors, SingleAnchors, choose_anchors
 from salsa.solvers.many_anchors import IteratedRidge, fit_many_anchors, many_anchors_bytes
 from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
 from salsa.uncertainty.interval_scores import PLAIN
@@ -125,30 +125,34 @@ def fit_on_anchors(task: RidgeTask, anchors: Anchors, alpha: float) -> Ridge | I
     r = len(anchors.points)
     if r > DIRECT_RANK:
         return fit_many_anchors(task, anchors, block_rows(r))
-    least = _least_single_alpha(task, anchors)
-    if least <= min([alpha, *(task.alphas or ())]):
-        ridge = fit_ridge(anchors.single, r, task, least)
-        enough = ridge.path.error >= SINGLE_ERROR and (task.alphas or ridge.path.alphas.min() < ridge.path.alpha)
-        if enough:
-            return ridge
+    if _may_be_single(task):
+        single = anchors.single
+        least = _rounding_errors(anchors, single, task.sample.X) / ROUNDED
+        if least <= min([alpha, *(task.alphas or ())]):
+            ridge = fit_ridge(single, r, task, least)
+            above_least = task.alphas is not None or ridge.path.alphas.min() < ridge.path.alpha
+            if above_least and ridge.path.error >= SINGLE_ERROR:
+                return ridge
     return fit_ridge(anchors, r, task)
 
 
-def _least_single_alpha(task: RidgeTask, anchors: Anchors) -> float:
-    """Return the least alpha for which features in float32 have enough digits; infinity if sums do not.
+def _may_be_single(task: RidgeTask) -> bool:
+    """Return whether there are many rows, and sums in float32 have enough digits for them.
 
-    Sums in float32 have seven digits. That is too few for small held-out errors, which are differences of such sums,
-    and for weights of very different sizes.
+    Seven digits are too few for small held-out errors, which are differences of such sums, and for weights of very
+    different sizes.
     """
-    sample, (low, high), (least, most) = task.sample, SINGLE_RANGE, SINGLE_WEIGHTS
-    alike = least <= sample.weight.min() and sample.weight.max() <= most
-    if len(task.rows) < SINGLE_ROWS or task.error < SINGLE_ERROR or not alike:
-        return np.inf
-    if not low < mean_diagonal(task.kernel, sample.X) < high:
-        return np.inf
-    some = sample.X[:: max(1, len(sample.X) // ROUNDED_ROWS)]
-    difference = anchors.single.features(some) - anchors.features(some)
-    return float(np.mean(np.sum(difference**2, axis=1))) / ROUNDED
+    weight, (low, high), (least, most) = task.sample.weight, SINGLE_RANGE, SINGLE_WEIGHTS
+    many = len(task.rows) >= SINGLE_ROWS and task.error >= SINGLE_ERROR
+    alike = bool(least <= weight.min() and weight.max() <= most)
+    return many and alike and low < mean_diagonal(task.kernel, task.sample.X) < high
+
+
+def _rounding_errors(anchors: Anchors, single: SingleAnchors, X: Floats) -> float:
+    """Return the mean squared rounding error of features in float32, from some of the rows X (m, D)."""
+    some = X[:: max(1, len(X) // ROUNDED_ROWS)]
+    difference = single.features(some) - anchors.features(some)
+    return float(np.mean(np.sum(difference**2, axis=1)))
 
 
 def on_anchors(
@@ -271,7 +275,8 @@ def _summed(
     function: Callable[[Block], T], add: Callable[[T, T], T], task: RidgeTask, r: int, phase: str, every: int = 1
 ) -> T:
     assert task.table is not None  # large fits are given splits
-    return task.rows.total(function, add, task.table.fold, block_rows(r), every, task.steps.share(phase))
+    what = Total(function, add, task.table.fold, block_rows(r), every)
+    return task.rows.total(what, task.steps.share(phase))
 
 
 class Levels(NamedTuple):

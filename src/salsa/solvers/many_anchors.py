@@ -35,13 +35,14 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
-from salsa.data.rows import Block, mapped
+from salsa.data.rows import Block, Total, mapped
 from salsa.data.splits import TableSplits
 from salsa.kernels import Kernel
 from salsa.solvers import SAMPLE_ROWS, RidgeTask
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, AlphaPath, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.penalties import Penalties, Tried
+from salsa.solvers.systems import ratio
 from salsa.uncertainty.cvplus import CLASSES, CVPlus
 from salsa.uncertainty.interval_scores import PLAIN
 
@@ -211,16 +212,16 @@ class IteratedFits:
         while (live := np.flatnonzero(now > tolerance**2 * size)).size and count < MOST_ITERATIONS:
             count += 1
             product, beyond = self._products(direction[live], live)
-            step = _ratio(now[live], np.sum(direction[live] * (product + alpha * direction[live]), axis=1))[:, None]
+            step = ratio(now[live], np.sum(direction[live] * (product + alpha * direction[live]), axis=1))[:, None]
             theta[live] += step * direction[live]
             image[live] += step * product
             held_out[live] += step * beyond
             residual[live] = self.target[live] - image[live] - alpha * theta[live]
             solved = self._precondition(alpha, residual[live])
             before, now[live] = now[live], np.sum(residual[live] * solved, axis=1)
-            direction[live] = solved + _ratio(now[live], before)[:, None] * direction[live]
-            self.task.steps.step(phase, None, f"{count} iterations, residual {np.sqrt(_ratio(now, size)).max():.1e}")
-        state = State(theta, image, held_out, np.sqrt(_ratio(now, size)), count)
+            direction[live] = solved + ratio(now[live], before)[:, None] * direction[live]
+            self.task.steps.step(phase, None, f"{count} iterations, residual {np.sqrt(ratio(now, size)).max():.1e}")
+        state = State(theta, image, held_out, np.sqrt(ratio(now, size)), count)
         self.task.steps.done(phase, f"{count} iterations, residual {state.residual.max():.1e}")
         return state
 
@@ -261,7 +262,7 @@ class IteratedFits:
         """Return the sums of every fold: phi = L^-1 k, and so are its sums."""
         task = self.task
         function = partial(_first_sums, self.anchors.points, task.kernel, len(self.parts.known), task.unit, task.level)
-        found = task.rows.total(function, FirstSums.plus, self.splits.fold, self.size, 1)
+        found = task.rows.total(Total(function, FirstSums.plus, self.splits.fold, self.size))
         x, xy = (self._whitened(sums.reshape(-1, sums.shape[-1])).reshape(sums.shape) for sums in (found.x, found.xy))
         return found._replace(x=x, xy=xy)
 
@@ -273,7 +274,7 @@ class IteratedFits:
         masks = np.hstack([self.parts.known[:, part], self.parts.tested[:, part]])
         at_mean = np.sum(means * V, axis=1)
         function = partial(_block_product, self.anchors.points, task.kernel, coef, at_mean, masks)
-        total = task.rows.total(function, iadd, self.splits.fold, self.size, 1)
+        total = task.rows.total(Total(function, iadd, self.splits.fold, self.size))
         product, beyond = np.split(self._whitened(total), 2)
         tests = self.tests
         shift = tests.x[part] - tests.weight[part, None] * means
@@ -400,8 +401,3 @@ def _groups(task: RidgeTask) -> tuple[str, ...]:
 
 def _slices(n: int, step: int) -> list[slice]:
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]
-
-
-def _ratio(a: Floats, b: Floats) -> Floats:
-    """Return a / b; 0 for a system that is solved (b = 0)."""
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)

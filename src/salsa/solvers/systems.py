@@ -213,11 +213,11 @@ class _Iteration:
         chosen, noise, mask = self.systems.some(live), self.noise, self.mask[live]
         s = self.parts.precondition(chosen, self.residual[live])
         now = np.sum(self.residual[live] * s, axis=1)
-        direction = s + _ratio(now, self.before[live])[:, None] * self.direction[live]
+        direction = s + ratio(now, self.before[live])[:, None] * self.direction[live]
         image = self.times(noise.transpose_rows(direction.copy()))
         white = noise.whiten_rows(image)
         curved = mask * white + chosen.alpha[:, None] * direction
-        step = _ratio(now, np.sum(direction * curved, axis=1))[:, None]
+        step = ratio(now, np.sum(direction * curved, axis=1))[:, None]
         self.direction[live], self.before[live] = direction, now
         self.z[live] += step * direction
         self.fitted[live] += step * image
@@ -256,7 +256,7 @@ class _Iteration:
         """Return by how much held-out predictions moved, relative to their root mean square error; 0 without any."""
         white = self.systems.target[live] - self.noise.whiten_rows(self.fitted[live])
         error = ~self.mask[live] * (white - np.outer(self.offset[live], self.noise.ones))
-        return _ratio(np.linalg.norm(change, axis=1), np.linalg.norm(error, axis=1))
+        return ratio(np.linalg.norm(change, axis=1), np.linalg.norm(error, axis=1))
 
     def _done(self, tolerance: float) -> NDArray[np.bool_]:
         settled = (self.held_out == 0) | (self.moves.sum(axis=0) <= SETTLED)
@@ -272,6 +272,6 @@ class _Iteration:
             kept[better] = now[better]
 
 
-def _ratio(a: Floats, b: Floats) -> Floats:
+def ratio(a: Floats, b: Floats) -> Floats:
     """Return a / b; 0 for a system that is solved (b = 0)."""
     return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
