@@ -40,8 +40,17 @@ def test_a_fit_without_a_cluster_is_refused():
 
 @pytest.fixture(scope="module")
 def client():
+    """Two workers, which come back after they were killed.
+
+    15 seconds after a death, Dask removes for good a worker that is missing at that moment. A worker that these tests
+    have just killed a second time would be removed, so Dask waits for longer than they take.
+    """
     options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
+        distributed.LocalCluster(**options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
         yield client
 
 
@@ -188,8 +197,8 @@ def held_keys(client):
 
 
 def soon(condition):
-    """Wait up to ten seconds until the condition holds: workers free their memory a little later."""
-    end = time.monotonic() + 10
+    """Wait up to a minute until the condition holds: workers free memory, and come back, a little later."""
+    end = time.monotonic() + 60
     while not condition() and time.monotonic() < end:
         time.sleep(0.05)
     return condition()
