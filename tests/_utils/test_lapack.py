@@ -10,7 +10,7 @@ import pytest
 from scipy.linalg import LinAlgError, eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from salsa._utils import lapack, linalg
+from salsa._utils import blas, lapack, linalg
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.lapack import gram, triangular_product, triangular_solve
 
@@ -60,6 +60,15 @@ def test_failures_are_reported(monkeypatch):
         lapack.eigen(positive(2))
 
 
+@pytest.fixture
+def heard():
+    """Let SIGINT raise KeyboardInterrupt, also where the tests run in the background and ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
 def test_a_long_call_is_interrupted_at_once():
     over = threading.Event()
     striker = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -69,6 +78,25 @@ def test_a_long_call_is_interrupted_at_once():
         lapack.interruptible(lambda: over.wait(5))
     assert time.perf_counter() - begin < 2
     over.set()
+
+
+@pytest.mark.usefixtures("heard")
+def test_an_interrupted_call_has_one_blas_thread_until_its_end():
+    """OpenBLAS waits for ever, at the end of the process, for threads that get work while they are stopped."""
+    over, threads = threading.Event(), lambda: [library.num_threads for library in blas._libraries()]
+    for library in blas._libraries():
+        library.set_num_threads(2)
+    before = threads()
+    striker = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt), one_blas_thread():  # noqa: PT012  the timer must run
+        striker.start()
+        lapack.interruptible(lambda: over.wait(60))
+    assert set(threads()) == {1}
+    over.set()
+    deadline = time.monotonic() + 60
+    while threads() != before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threads() == before
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])

@@ -68,3 +68,16 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _limit.give_back()
+
+
+def one_blas_thread_until(over: threading.Event) -> None:
+    """Limit BLAS to one thread until an event, without waiting for it."""
+
+    def limited() -> None:
+        with one_blas_thread():
+            taken.set()
+            over.wait()
+
+    taken = threading.Event()
+    threading.Thread(target=limited, daemon=True).start()
+    taken.wait()

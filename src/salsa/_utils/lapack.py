@@ -19,9 +19,12 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cython_blas, cython_lapack
 
 from salsa._utils.arrays import Floats
+from salsa._utils.blas import one_blas_thread_until
 
 Real = TypeVar("Real", np.float32, np.float64)
 LARGE = 1000  # rows from which a routine may take long
+UNLOCKED = 500  # rows from which other threads should not wait for a routine
+BEGINNING = 1.0  # seconds within which a thread begins; later it was interrupted before it was started
 PATIENCE = 0.1  # seconds after which the main thread looks for signals: Windows does not interrupt a wait
 
 _api = ctypes.pythonapi
@@ -33,15 +36,29 @@ _api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 def interruptible(call: Callable[[], None]) -> None:
     """Run a call that does not hold the interpreter's lock, so that signals reach the main thread meanwhile.
 
-    After an interruption the call goes on to its end by itself, and its result is lost.
+    After an interruption the call goes on to its end by itself, and its result is lost. Until then BLAS keeps to one
+    thread: at the end of the process, OpenBLAS would wait for ever for threads that a call still gives work to.
     """
     if threading.current_thread() is not threading.main_thread():
         call()
         return
-    thread = threading.Thread(target=call, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(PATIENCE)
+    begun, over = threading.Event(), threading.Event()
+
+    def work() -> None:
+        begun.set()
+        try:
+            call()
+        finally:
+            over.set()
+
+    try:
+        threading.Thread(target=work, daemon=True).start()
+        while not over.wait(PATIENCE):
+            pass
+    except BaseException:
+        if begun.wait(BEGINNING):
+            one_blas_thread_until(over)
+        raise
 
 
 def cholesky(A: Floats) -> int:
@@ -118,7 +135,10 @@ def _evd(A: Floats, values: Floats, work: Floats, size: Any, others: Any, count:
 def _on_lower_triangle(name: str, A: Floats) -> int:
     n, info, routine = ctypes.c_int(len(A)), ctypes.c_int(0), _routine(name, 5)
     size, failed, a = ctypes.byref(n), ctypes.byref(info), _address(A)
-    interruptible(lambda: routine(b"L", size, a, size, failed))
+    if len(A) >= LARGE:
+        interruptible(lambda: routine(b"L", size, a, size, failed))
+    else:
+        routine(b"L", size, a, size, failed)
     return info.value
 
 
