@@ -1,11 +1,12 @@
 """Exact fits by conjugate gradients as the table grows: seconds, memory and error beside low-rank fits and LightGBM.
 
-    python benchmarks/bench_exact.py [most rows, default 60000]
+    python benchmarks/bench_exact.py [most rows, default 60000] [figure.png]
 
 The truth is the end of a robot arm of four joints (8 features), with noise of 3 % of its standard deviation. Everything
 is included: learning, folds, alpha, intervals. Each fit runs in a process of its own, whose peak memory is reported
 without the memory before the fit. The last lines have the exponent of time in the number of rows, and the ratio of
-standard deviations to the exact ones at the largest size that solver="exact" is quick for. Needs: pip install lightgbm
+standard deviations to the exact ones at the largest size that solver="exact" is quick for. The figure shows wall
+seconds against rows. Needs: pip install lightgbm
 """
 
 import os
@@ -19,12 +20,13 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from conditions import installed, number, size
+from conditions import ARGUMENTS, installed, number, size
 
 from salsa import SalsaRegressor
 
 NOISE, NEW_ROWS, COVERAGE = 0.03, 4000, 0.9
 SIZES = size((3000, 6000, 12_000, 24_000, 36_000, 60_000), (150, 200))
+LABELS = {"pcg": "salsa, exact", "lowrank": "salsa, 2000 anchors", "lightgbm": "LightGBM, tuned"}
 COMPARED, RANKS = size((3000, (500, 1000, 2000)), (120, (30, 60)))  # rows and anchors of standard deviations
 
 
@@ -73,21 +75,42 @@ def deviations() -> None:
         print(f"sd from {rank} anchors of {COMPARED} rows / exact sd, quantiles 5, 50, 95 %: {quantiles}")
 
 
+def of(solver: str, seconds: dict[tuple[str, int], float]) -> np.ndarray:
+    """Return rows and seconds (sizes, 2)."""
+    return np.array([(n, value) for (name, n), value in seconds.items() if name == solver])
+
+
+def exponent(measured: np.ndarray) -> float:
+    return float(np.polyfit(*np.log(measured.T), 1)[0]) if len(measured) > 1 else np.nan
+
+
+def draw(lines: dict[str, np.ndarray], path: str) -> None:
+    """Draw wall seconds against rows, both on logarithmic scales."""
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+    for label, measured in lines.items():
+        ax.loglog(*measured.T, "o-", label=f"{label}, rows to the power of {exponent(measured):.2f}")
+    ax.set(xlabel="training rows", ylabel="wall seconds, everything included")
+    ax.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+
+
 def main() -> None:
     solvers = ["pcg", "lowrank"] + (["lightgbm"] if installed("lightgbm") else [])
-    seconds, most = {}, number(max(SIZES), max(SIZES))
+    seconds, walls, most = {}, {}, number(max(SIZES), max(SIZES))
     fresh = multiprocessing.get_context("spawn")
     for n in (n for n in SIZES if n <= most):
         for solver in solvers:
             with ProcessPoolExecutor(1, mp_context=fresh) as process:
                 wall, cpu, space, error, covered = process.submit(measure, solver, n).result()
-            seconds[solver, n] = cpu
+            seconds[solver, n], walls[solver, n] = cpu, wall
             line = f"{solver:9} n = {n:6}   wall {wall:6.1f} s   CPU {cpu:6.1f} s   memory {space:5.2f} GB"
             print(f"{line}   error {error:.5f}   coverage at {COVERAGE:.0%} {covered:.3f}", flush=True)
     for solver in solvers:
-        measured = [(n, cpu) for (name, n), cpu in seconds.items() if name == solver]
-        exponent = np.polyfit(*np.log(np.array(measured).T), 1)[0] if len(measured) > 1 else np.nan
-        print(f"{solver}: CPU seconds grow with rows to the power of {exponent:.2f}")
+        print(f"{solver}: CPU seconds grow with rows to the power of {exponent(of(solver, seconds)):.2f}")
+    if len(ARGUMENTS) > 1:
+        draw({LABELS[solver]: of(solver, walls) for solver in solvers}, ARGUMENTS[1])
     deviations()
 
 
