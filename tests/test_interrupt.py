@@ -23,6 +23,7 @@ PHASES = (
     *(
         "race",
         "kernel",
+        "blocks",
         "order",
         "exact",
         "lowrank",

@@ -8,10 +8,11 @@ import pytest
 from conftest import additive_truth
 from sklearn.datasets import make_friedman1
 
+from learning.problems import GROUP, low, problem_of, small_problem
 from salsa.data.noise import Noise
-from salsa.data.splits import Fold, Splits, drawn_splits
+from salsa.data.splits import Fold, Splits
 from salsa.kernels.base import BASE_KERNELS
-from salsa.learning import Form, Problem
+from salsa.learning import Form
 from salsa.learning.evidence import Evidence
 from salsa.learning.learn import (
     CONVERGED,
@@ -29,29 +30,6 @@ from salsa.learning.learn import (
 from salsa.learning.parameters import SumParameters
 from salsa.losses import SquaredError
 
-
-def problem_of(X, Y, base="gaussian", weight=None, group=None, rho=0.0, **others):
-    bases = (base,) * X.shape[1] if isinstance(base, str) else base
-    noise = Noise(np.ones(len(X)) if weight is None else weight, group, rho)
-    splits = drawn_splits(len(X), 5, group, np.random.RandomState(0))
-    return Problem(X, Y if Y.ndim == 2 else Y[:, None], noise, splits, bases, **others)
-
-
-def small_problem(base="gaussian", q=2, weighted=True, D=4, group=None, rho=0.0):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(25, D))
-    if naive.BASE_KERNELS[base].for_categories:
-        X = np.round(X)
-    weight = rng.integers(1, 4, 25).astype(float) if weighted else None
-    weight = None if weight is None else weight / weight.mean()
-    return problem_of(X, rng.normal(size=(25, q)), base, weight, group, rho)
-
-
-def low(lowest, highest, base="gaussian"):
-    """Return the forms of a kernel of one term, of these orders."""
-    return (Form(base, lowest, highest),)
-
-
 FORMS = [
     low(1, 1),
     low(1, 3),
@@ -59,7 +37,6 @@ FORMS = [
     (Form("gaussian"),),
     (Form("gaussian", 1, 3), Form("gaussian"), Form("laplace")),
 ]
-GROUP = np.random.default_rng(2).permutation(np.repeat(np.arange(9), [1, 1, 1, 2, 3, 3, 4, 5, 5]))
 
 
 class TestPosterior:
@@ -85,7 +62,7 @@ class TestPosterior:
             K = naive.additive_kernel(
                 problem.X, problem.X, kernel.bandwidth, kernel.relevance, kernel.order_weights, "gaussian"
             )
-            return naive.restricted_likelihood(posterior.evidence.Y[:, 0], K + noise * np.eye(25))
+            return naive.restricted_likelihood(Evidence(problem.Y, problem.noise).Y[:, 0], K + noise * np.eye(25))
 
         other = theta + 0.3
         ours = posterior.fit_of(other) - posterior.fit_of(theta)

@@ -66,7 +66,7 @@ class TestRule:
     @pytest.mark.parametrize(("doubt", "winner"), [(-np.inf, "equal"), (np.inf, "learned")])
     def test_the_number_of_standard_errors_decides(self, doubt, winner, monkeypatch):
         monkeypatch.setattr(race, "DOUBT", doubt)
-        monkeypatch.setattr(race, "_material", lambda entry: -np.inf)
+        monkeypatch.setattr(race, "_material", lambda error: -np.inf)
         monkeypatch.setattr(race, "ALLOWANCES", ())
         model = SalsaRegressor(random_state=0).fit(*additive_truth(n=100))
         assert model.search_.winner.origin == winner

@@ -71,7 +71,7 @@ class Noise:
         return replace(self, rho=rho)
 
     def some(self, rows: Places) -> Noise:
-        """Return the noise of some rows, which are whole groups where a level is shared."""
+        """Return the noise of some rows; a whitened problem needs whole groups where a level is shared."""
         group = None if self.group is None else np.unique(self.group[rows], return_inverse=True)[1]
         return Noise(self.weight[rows], group, self.rho)
 

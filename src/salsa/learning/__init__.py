@@ -32,6 +32,13 @@ class Form(NamedTuple):
         return self.highest == 0
 
 
+class Block(NamedTuple):
+    """A block of rows, and the earlier rows that its likelihood is conditional on (``salsa.learning.conditional``)."""
+
+    given: Places
+    rows: Places
+
+
 class Problem(NamedTuple):
     """The rows that a kernel is learned from, and the parts of the kernel that are fixed."""
 
@@ -44,7 +51,8 @@ class Problem(NamedTuple):
     bandwidth: Floats | None = None  # (D,) if bandwidths are given and not learned
     threads: int | None = 1
     total: float | None = None  # number of all rows, if these are a sample of a table
-    told: Callable[[], None] = unheard  # called for every kernel matrix that is factorised
+    told: Callable[[], None] = unheard  # called for every kernel whose likelihood is computed
+    blocks: tuple[Block, ...] | None = None  # None: the likelihood of all rows at once
 
     @property
     def weight(self) -> Floats:
@@ -56,7 +64,7 @@ class Problem(NamedTuple):
         places = np.arange(len(self.X))[index]
         X, Y = np.ascontiguousarray(self.X[places]), self.Y[places]
         noise, splits = self.noise.some(places), self.splits.at(places)
-        return self._replace(X=X, Y=Y / power_of_two(Y), noise=noise, splits=splits, total=None)
+        return self._replace(X=X, Y=Y / power_of_two(Y), noise=noise, splits=splits, total=None, blocks=None)
 
     def with_rho(self, rho: float) -> Problem:
         return self._replace(noise=self.noise.with_rho(rho))
@@ -94,5 +102,5 @@ class Parameters(Protocol):
 
     def kernel(self, theta: Floats) -> Kernel: ...
 
-    def pull_back(self, theta: Floats, kernel: Kernel, dK: Floats) -> Floats:
-        """Turn dL/dK (n, n) into dL/dtheta, 0 for the noise."""
+    def pull_back(self, theta: Floats, kernel: Kernel, X: Floats, dK: Floats, threads: int | None) -> Floats:
+        """Turn dL/dK (m, m) for the kernel matrix of rows X (m, D) into dL/dtheta, 0 for the noise."""

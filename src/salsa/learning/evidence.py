@@ -6,23 +6,28 @@ With C = K + s2 R and an unpenalised offset, the standardised target y has
 
 The derivative by C is 1/2 (M - My y'M). The residuals of held-out rows B are (M_BB)^-1 (My)_B: for a single row,
 (My)_i / M_ii.
+
+Rows B given rows N have -log p(y_B | y_N) = -log p(y_N, y_B) + log p(y_N). The factor of C of both holds the factor of
+the leading rows N.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
-from salsa._utils.arrays import Floats
-from salsa._utils.lapack import LARGE, cholesky, inverse_of_factor
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.lapack import UNLOCKED, cholesky, inverse_of_factor
 from salsa._utils.linalg import solve_positive
 from salsa._utils.weighted import target_variance
 from salsa.data.noise import Noise
 from salsa.data.splits import Fold
+from salsa.learning import Block, Problem
 
 JITTER = 1e-10  # relative to the kernel's diagonal, so that every matrix of the search can be factorised
 _EPS = float(np.finfo(np.float64).eps)
@@ -54,14 +59,27 @@ class Evidence:
         self.noise = noise
         self.Y = (Y - w @ Y / w.sum()) / np.sqrt(target_variance(Y, w))
 
+    def some(self, rows: Places) -> Evidence:
+        """Return the likelihood of some of the rows, with targets in the same units."""
+        part = copy(self)
+        part.Y, part.noise = self.Y[rows], self.noise.some(rows)
+        return part
+
     def factorise(self, K: Floats, s2: float, rho: float = 0.0) -> Factorised:
         """Factorise C; K is overwritten."""
         n, noise = len(K), self.noise if rho == self.noise.rho else self.noise.with_rho(rho)
         A = K.T  # K is symmetric: its transpose is K in Fortran order
         A.flat[:: n + 1] += JITTER * A[0, 0]
         noise.add_to(A, s2)
-        L = _factor(A)
-        Z, _ = dpotrs(L, np.column_stack([self.Y, np.ones(n)]), lower=1)
+        return self._solved(_factor(A), s2, noise)
+
+    def leading(self, found: Factorised) -> Factorised:
+        """Return the factor of these rows, which are the first of more rows whose factor is known."""
+        n = len(self.Y)
+        return self._solved(np.array(found.L[:n, :n], order="F"), found.s2, self.noise.with_rho(found.noise.rho))
+
+    def _solved(self, L: Floats, s2: float, noise: Noise) -> Factorised:
+        Z, _ = dpotrs(L, np.column_stack([self.Y, np.ones(len(L))]), lower=1)
         ones = Z[:, -1] / np.sqrt(Z[:, -1].sum())
         return Factorised(L, Z[:, :-1] - np.outer(ones, ones @ self.Y), ones, s2, noise)
 
@@ -112,9 +130,40 @@ class Evidence:
         return inverse, c, np.maximum(diagonal - ones**2, _EPS * diagonal), ones
 
 
+class Part:
+    """The likelihood of a block given earlier rows, whose rows X (m + b, D) come first."""
+
+    def __init__(self, problem: Problem, evidence: Evidence, block: Block | None = None) -> None:
+        """Take a block of the problem's rows, or all of them, which are conditional on nothing."""
+        if block is None:
+            self.X, self.evidence, self.given = problem.X, evidence, 0
+            return
+        rows, self.given = np.concatenate(block), len(block.given)
+        self.X, self.evidence = np.ascontiguousarray(problem.X[rows]), evidence.some(rows)
+        self.earlier = evidence.some(block.given)
+
+    def value(self, K: Floats, s2: float, rho: float) -> float:
+        """Return -log p(y_B | y_N), up to a constant; K is overwritten."""
+        found = self.evidence.factorise(K, s2, rho)
+        value = self.evidence.value(found)
+        return value - self.earlier.value(self.earlier.leading(found)) if self.given else value
+
+    def value_and_slope(self, K: Floats, s2: float, rho: float) -> tuple[float, Slope]:
+        """Return -log p(y_B | y_N), up to a constant, and its derivatives; K is overwritten."""
+        m, found = self.given, self.evidence.factorise(K, s2, rho)
+        value = self.evidence.value(found)
+        if not m:
+            return value, self.evidence.slope(found)
+        leading = self.earlier.leading(found)
+        value -= self.earlier.value(leading)
+        earlier, slope = self.earlier.slope(leading), self.evidence.slope(found)
+        slope.K[:m, :m] -= earlier.K
+        return value, Slope(slope.K, slope.s2 - earlier.s2, slope.rho - earlier.rho)
+
+
 def _factor(A: Floats) -> Floats:
     """Return the lower factor of A (n, n), which is overwritten if it is in Fortran order."""
-    if len(A) < LARGE:
+    if len(A) < UNLOCKED:
         return dpotrf(A, lower=1, overwrite_a=1)[0]  # type: ignore[no-any-return]
     L = np.asfortranarray(A)
     cholesky(L)
@@ -123,7 +172,7 @@ def _factor(A: Floats) -> Floats:
 
 def _inverse_of(L: Floats) -> Floats:
     """Return the lower triangle of (L L')^-1; L is overwritten."""
-    if len(L) < LARGE:
+    if len(L) < UNLOCKED:
         return dpotri(L, lower=1, overwrite_c=1)[0]  # type: ignore[no-any-return]
     inverse_of_factor(L)
     return L

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,16 @@ from scipy.optimize import minimize
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.threads import max_threads
+from salsa.data.rows import mapped
 from salsa.kernels import Kernel, pair_loops
 from salsa.kernels.sum import SumKernel, sum_of
 from salsa.learning import Form, LearnedKernel, Problem
-from salsa.learning.evidence import Evidence
-from salsa.learning.parameters import NOISE_RANGE, SumParameters, without_features
+from salsa.learning.evidence import Evidence, Part
+from salsa.learning.parameters import NOISE_RANGE, SumParameters, completed, without_features
 from salsa.losses import Loss
 
+T = TypeVar("T")
 Forms = tuple[Form, ...]
 Objective = Callable[[Floats], tuple[float, Floats]]  # value and gradient
 Start = tuple[float, float]  # noise variance, and bandwidths in units of the usual ones
@@ -26,6 +29,7 @@ Start = tuple[float, float]  # noise variance, and bandwidths in units of the us
 STARTS: tuple[Start, ...] = ((0.1, 3.0), (0.001, 0.3))
 START: Start = (0.01, 1.0)  # start of a single term
 CONVERGED, PATIENCE = 5e-4, 5  # learning ends when so many iterations gain less than this log posterior per row
+MOST_ROWS = 3000  # more rows do not loosen this
 STEEP = 1.0  # derivative of the log posterior by a logarithm, at which learning does not end
 NOISE_GRID = np.geomspace(1e-6, 2.0, 9)  # noise variances that are tried first when the rows change
 FEW = 16  # with at most so many features, the removal of each is tried
@@ -69,7 +73,19 @@ def only_features(learned: LearnedKernel, features: NDArray[np.bool_]) -> Learne
     return learned._replace(theta=without_features(learned.theta, learned.forms, ~features))
 
 
-def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> LearnedKernel:
+def completed_kernel(problem: Problem, learned: LearnedKernel) -> LearnedKernel:
+    """Return the kernel with features that vary in these rows but not in the rows that it was learned from.
+
+    Their parameters have the values at which learning starts.
+    """
+    parameters = SumParameters(problem, learned.forms)
+    theta = completed(learned.theta, parameters.start(*START))
+    return learned._replace(theta=theta, kernel=sum_of(parameters.kernel(theta).terms))
+
+
+def prune_kernel(
+    problem: Problem, learned: LearnedKernel, allowance: float, rounds: int = PRUNING_ROUNDS
+) -> LearnedKernel:
     """Remove features that cost at most `allowance` of log likelihood, learn again, and repeat while features go.
 
     Features that cost nothing go first: what they save is not spent on others.
@@ -77,7 +93,7 @@ def prune_kernel(problem: Problem, learned: LearnedKernel, allowance: float) -> 
     posterior, theta = Posterior(problem, learned.forms, learned.rho), learned.theta
     with one_blas_thread():
         for cost in dict.fromkeys((0.0, allowance)):
-            for _ in range(PRUNING_ROUNDS):
+            for _ in range(rounds):
                 pruned = posterior.prune(theta, cost)
                 if pruned is theta:
                     break
@@ -132,7 +148,8 @@ class Posterior:
 
     def __init__(self, problem: Problem, forms: Forms, rho: float | None = None) -> None:
         self.problem, self.forms, self.grouped = problem, forms, problem.noise.group is not None
-        self.parameters, self.evidence = SumParameters(problem, forms), Evidence(problem.Y, problem.noise)
+        self.parameters, evidence = SumParameters(problem, forms), Evidence(problem.Y, problem.noise)
+        self.parts = [Part(problem, evidence, block) for block in problem.blocks or (None,)]
         start = problem.noise.rho or START_RHO
         self.rho = (start if rho is None else rho) if self.grouped else 0.0
 
@@ -140,18 +157,49 @@ class Posterior:
         """Return minus the log posterior and its gradient by theta and, with groups, by log rho."""
         rho = self.rho if log_rho is None else float(np.exp(log_rho))
         s2, kernel = float(np.exp(theta[-1])), self.parameters.kernel(theta)
+
+        def derivative(part: Part, threads: int | None) -> tuple[float, Floats]:
+            value, slope = part.value_and_slope(_matrix(kernel, part, threads), s2, rho)
+            by_theta = self.parameters.pull_back(theta, kernel, part.X, slope.K, threads)
+            by_theta[-1] = slope.s2 * s2
+            return value, np.append(by_theta, slope.rho * rho) if self.grouped else by_theta
+
         self.problem.told()
-        found = self.evidence.factorise(self._block(kernel), s2, rho)
-        value, slope = self.evidence.value(found), self.evidence.slope(found)
+        values, gradients = zip(*self._each_part(derivative), strict=True)
         prior, gradient = self.parameters.prior(theta)
-        gradient = gradient + self.parameters.pull_back(theta, kernel, slope.K)
-        gradient[-1] += slope.s2 * s2
-        return value + prior, np.append(gradient, slope.rho * rho) if self.grouped else gradient
+        slope = sum(gradients) + (np.append(gradient, 0.0) if self.grouped else gradient)
+        return float(sum(values)) + prior, slope
 
     def fit_of(self, theta: Floats) -> float:
         """Return minus the log likelihood, without the prior."""
+        return float(self._fits(theta, (float(np.exp(theta[-1])),))[0])
+
+    def _fits(self, theta: Floats, variances: Sequence[float]) -> Floats:
+        """Return minus the log likelihoods of a kernel with some noise variances, which share its matrices."""
+        kernel = self.parameters.kernel(theta)
+
+        def values(part: Part, threads: int | None) -> Floats:
+            K = _matrix(kernel, part, threads)
+            *others, last = variances
+            return np.array([*(part.value(K.copy(), s2, self.rho) for s2 in others), part.value(K, last, self.rho)])
+
         self.problem.told()
-        return self.evidence.value(self.evidence.factorise(self._matrix(theta), float(np.exp(theta[-1])), self.rho))
+        fits: Floats = sum(self._each_part(values), np.zeros(len(variances)))
+        return fits
+
+    def _each_part(self, function: Callable[[Part, int | None], T]) -> Iterator[T]:
+        """Call the function of a part and its number of threads for every part; one has all threads, many one each."""
+        threads = self.problem.threads
+        if len(self.parts) == 1:
+            yield function(self.parts[0], threads)
+        else:
+            workers = min(len(self.parts), max_threads() if threads is None else threads)
+
+            def alone(part: Part) -> T:
+                with one_blas_thread():  # a BLAS built on OpenMP has one limit per thread
+                    return function(part, 1)
+
+            yield from mapped(alone, self.parts, workers)
 
     def minimise(self, theta: Floats, tolerance: float = CONVERGED) -> Floats:
         """Return the most probable theta near this one, and set `rho` to its most probable value."""
@@ -166,7 +214,7 @@ class Posterior:
             value, gradient = self(moved, float(vector[-1]) if self.grouped else None)
             return value, gradient[np.append(free, True) if self.grouped else free]
 
-        vector = _minimum(objective, start, limits, tolerance * self.parameters.n)
+        vector = _minimum(objective, start, limits, tolerance * min(self.parameters.n, MOST_ROWS))
         snapped: Floats = np.round(vector / SNAP) * SNAP
         if self.grouped:
             self.rho, snapped = float(np.exp(snapped[-1])), snapped[:-1]
@@ -180,8 +228,8 @@ class Posterior:
         All variances share one kernel matrix. Features that do not vary in these rows are left out.
         """
         theta = without_features(theta, self.forms, self.parameters.constant)
-        K, variances = self._matrix(theta), np.append(NOISE_GRID, np.exp(theta[-1]))
-        values = [self.evidence.value(self.evidence.factorise(K.copy(), s2, self.rho)) for s2 in variances.tolist()]
+        variances = np.append(NOISE_GRID, np.exp(theta[-1]))
+        values = self._fits(theta, variances.tolist())
         best = int(np.argmin(values))
         return self.result(np.append(theta[:-1], np.log(variances[best])), values[best])
 
@@ -231,12 +279,10 @@ class Posterior:
         kernel, s2 = sum_of(self.parameters.kernel(theta).terms), float(np.exp(theta[-1]))
         return LearnedKernel(kernel, s2, evidence, theta, self.forms, self.rho)
 
-    def _matrix(self, theta: Floats) -> Floats:
-        return self._block(self.parameters.kernel(theta))
 
-    def _block(self, kernel: SumKernel) -> Floats:
-        """Return K (n, n) without checking the rows again."""
-        return pair_loops.block(kernel.terms, self.problem.X, None, self.problem.threads)
+def _matrix(kernel: SumKernel, part: Part, threads: int | None) -> Floats:
+    """Return the kernel matrix of the rows of a part, without checking them again."""
+    return pair_loops.block(kernel.terms, part.X, None, threads)
 
 
 def _minimum(objective: Objective, start: Floats, limits: Floats, least: float) -> Floats:

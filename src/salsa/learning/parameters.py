@@ -88,9 +88,9 @@ class SumParameters:
     def kernel(self, theta: Floats) -> SumKernel:
         return SumKernel([self._term(theta, place) for place in self.present_terms(theta)])
 
-    def pull_back(self, theta: Floats, kernel: SumKernel, dK: Floats) -> Floats:
+    def pull_back(self, theta: Floats, kernel: SumKernel, X: Floats, dK: Floats, threads: int | None) -> Floats:
         out = np.zeros(self.size)
-        gradients = pair_loops.gradient(kernel.terms, self.problem.X, dK, None, False, self.problem.threads)
+        gradients = pair_loops.gradient(kernel.terms, X, dK, None, False, threads)
         for place, term, g in zip(self.present_terms(theta), kernel.terms, gradients, strict=True):
             block = self.blocks[place]
             if self.problem.bandwidth is None:

@@ -16,14 +16,17 @@ from salsa.learning.learn import learn_rho
 from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.losses import Loss
 from salsa.options import Options
+from salsa.selection.many_rows import learn_many, second_judgement
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, sum_forms
+from salsa.selection.race import HIGHEST, MANY, RACE_ROWS, SMOOTH, finish, race, sum_forms
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
 RHO_ORDER = 2  # order of the equal-relevance kernel with which the variance of groups' levels is first learned
 LEARNING_MINIMUM = 80  # rows below which relevances are not learned
 LADDER = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)  # orders of the equal-relevance kernel in the race
+EQUAL = "equal relevances are kept: on held-out rows they are clearly better than learned ones"
+OVERTAKEN = "relevances are learned: equal ones were clearly better with {} rows, but not on held-out ones of more rows"
 DIAGONAL_LIMITS = (1e-100, 1e100)  # beyond these diagonals of a kernel, coefficients may leave the range of float64
 
 
@@ -41,7 +44,8 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     """Return the kernels to try: one per order, with equal or given relevances, or the learned winner of the race."""
     n, D = problem.X.shape
     rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
-    sample = problem.rows(problem.splits.sample(problem.Y, RACE_ROWS))
+    raced = problem.splits.sample(problem.Y, RACE_ROWS)
+    sample = problem.rows(raced)
     rho = 0.0 if problem.noise.group is None else learn_rho(sample, kernel_of(min(RHO_ORDER, D)))
     if not options.kernel.learned:
         return Plan(kernel_of, rule, rho)
@@ -53,13 +57,20 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
     equal, alpha = _equal_contender(options, sample, loss)
     total = float(n) if problem.total is None else problem.total
-    contenders, winner = race(sample, _candidates(options, sample, varying), equal, alpha, loss, total, progress)
-    if winner is None:
-        note = "equal relevances are kept: on held-out rows they are clearly better than learned ones"
-        return Plan(kernel_of, rule, rho, contenders, note)
-    learned = finish(problem, winner, progress)
-    kernel = learned.kernel
-    return Plan(lambda order: kernel, given([kernel.order]), learned.rho, contenders)
+    found = race(sample, _candidates(options, sample, varying), equal, alpha, loss, total, progress)
+    learned, note = None, None
+    if not found.equal_won:
+        learned = (finish if total <= MANY else learn_many)(problem, found.winner, progress)
+    elif total > MANY:
+        learned = second_judgement(
+            problem, raced, found.winner, lambda rows: _equal_contender(options, rows, loss), loss, progress
+        )
+        note = OVERTAKEN.format(len(raced))
+    contenders = found.record(equal_won=learned is None)
+    if learned is None:
+        return Plan(kernel_of, rule, rho, contenders, EQUAL)
+    rule, kernel = given([learned.kernel.order]), learned.kernel
+    return Plan(lambda order: kernel, rule, learned.rho, contenders, note)
 
 
 def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, progress: Progress) -> OrderSearch:

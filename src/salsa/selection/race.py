@@ -42,9 +42,9 @@ from salsa.losses import Loss
 from salsa.selection.results import Contender
 
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
-ROWS = (800, 2000, 4000)  # rows that the winner is learned from, one after the other while more rows matter
+ROWS = (800, 2000, 3000)  # rows that the winner is learned from, one after the other while more rows matter
 STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
-MANY = 3000  # a fit to more rows always learns from the second of ROWS, and loses less by pruning
+MANY = 3000  # more rows judge what the race has decided (``salsa.selection.many_rows``), and lose less by pruning
 AGAIN = "learning again on {} rows"
 SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
@@ -59,18 +59,30 @@ Features = NDArray[np.bool_]  # (D,)
 
 
 class Winner(NamedTuple):
-    """The learned sum as it won, learned on either half of the rows; the term that pruned it, and its allowance."""
+    """The best learned sum, and the sum of all features, each learned on either half of the rows.
+
+    The best sum may be pruned, by its first term and with some allowance.
+    """
 
     pair: Pair
+    whole: Pair
     low: Pair = ()
     allowance: float = 0.0
 
 
 class Race(NamedTuple):
-    """The contenders, and the winner; None: equal relevances."""
+    """All contenders, the ones with equal and with learned relevances, and whether equal ones are clearly better."""
 
     contenders: tuple[Contender, ...]
-    winner: Winner | None
+    equal: Contender
+    learned: Contender
+    winner: Winner
+    equal_won: bool
+
+    def record(self, *, equal_won: bool) -> tuple[Contender, ...]:
+        """Return the contenders, of whom one has won."""
+        won = self.equal if equal_won else self.learned
+        return tuple(contender._replace(won=contender is won) for contender in self.contenders)
 
 
 class _Entry(NamedTuple):
@@ -115,12 +127,17 @@ def race(
     """
     court = _Court(sample, loss, progress)
     reference = court.equal(equal, alpha)
-    best = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
-    best = _pruned(best, court.prunings(best), sample, min(1.0, MANY / total))
-    excess, doubt = _mean(best.losses - reference.losses, sample)
-    won = reference if excess > max(DOUBT * doubt, _material(reference)) else best
-    record = tuple(contender._replace(won=contender is won.contender) for contender in court.contenders)
-    return Race(record, None if won is reference else Winner(_joined(best.pair), _joined(best.low), best.allowance))
+    whole = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
+    best = _pruned(whole, court.prunings(whole), sample, min(1.0, MANY / total))
+    winner = Winner(_joined(best.pair), _joined(whole.pair), _joined(best.low), best.allowance)
+    contenders, equal_won = tuple(court.contenders), clearly_better(reference.losses, best.losses, sample)
+    return Race(contenders, reference.contender, best.contender, winner, equal_won)
+
+
+def clearly_better(equal: Floats, learned: Floats, sample: Problem) -> bool:
+    """Return whether the losses (n,) of equal relevances are materially smaller, by more than the standard error."""
+    excess, doubt = _mean(learned - equal, sample)
+    return excess > max(DOUBT * doubt, _material(_mean(equal, sample)[0]))
 
 
 class _Court:
@@ -129,8 +146,8 @@ class _Court:
     def __init__(self, sample: Problem, loss: Loss, progress: Progress | None) -> None:
         self.sample, self.loss, self.progress = sample, loss, progress
         self.half = sample.splits.halves(sample.Y)
-        telling = _telling(sample, "learning on either half of {} rows", progress or SILENT)
-        self.halves = [telling.rows(self.half == side) for side in ((0,) if sample.splits.ordered else (0, 1))]
+        heard = telling(sample, "learning on either half of {} rows", progress or SILENT)
+        self.halves = [heard.rows(self.half == side) for side in ((0,) if sample.splits.ordered else (0, 1))]
         self.contenders: list[Contender] = []
 
     def equal(self, kernel: Kernel, alpha: float) -> _Entry:
@@ -156,11 +173,11 @@ class _Court:
         than a product of all features, in which each of many irrelevant ones has a small part.
         """
         forms, entries = entry.pair[0].forms, [entry]
-        low, kept = tuple(learn_kernel(rows, forms[:1]) for rows in self.halves), [_features(k) for k in entry.pair]
+        low, kept = tuple(learn_kernel(rows, forms[:1]) for rows in self.halves), [features_of(k) for k in entry.pair]
         for allowance in ALLOWANCES:
             begin = time.perf_counter()
             low = tuple(prune_kernel(rows, kernel, allowance) for rows, kernel in zip(self.halves, low, strict=True))
-            features = [_features(kernel) for kernel in low]
+            features = [features_of(kernel) for kernel in low]
             if np.array_equal(features, kept):  # no further feature can be removed at this allowance
                 entries.append(entries[-1]._replace(low=low, allowance=allowance))
                 continue
@@ -197,50 +214,56 @@ def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem, share: f
         """Return the mean of the paired differences, and its standard error."""
         return _mean(new.losses - old.losses, sample)
 
-    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= share * _material(entry)]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= share * _material(entry.error)]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
     as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
     return as_good[-1] if as_good else entry
 
 
-def _material(entry: _Entry) -> float:
+def _material(error: float) -> float:
     """Return the difference in loss that matters: a share of the error or of the explained variance, if smaller."""
-    return max(0.0, MATERIAL * min(entry.error, 1 - entry.error))
+    return max(0.0, MATERIAL * min(error, 1 - error))
 
 
 def finish(problem: Problem, winner: Winner, steps: Steps = SILENT) -> LearnedKernel:
     """Learn the winner again on more rows, prune it, and remove terms and orders that carry nothing.
 
     Learning starts from the half whose kernel explains these rows better. If it gains less than STEADY log posterior
-    per row, more rows have not changed what matters, and even more are not learned from; except that a fit to MANY rows
-    always learns from the second of ROWS.
+    per row, more rows have not changed what matters, and even more are not learned from.
     """
     first, *more = ROWS
-    sample, pair = problem.rows(problem.splits.sample(problem.Y, first)), winner.pair
-    sample = _telling(sample, AGAIN, steps)
-    if winner.low:
-        low, _ = learn_again(sample, *winner.low)
-        features = _features(prune_kernel(sample, low, winner.allowance))
-        pair = tuple(only_features(learned, features) for learned in pair)
-    learned, gain = learn_again(sample, *pair)
+    sample = telling(problem.rows(problem.splits.sample(problem.Y, first)), AGAIN, steps)
+    learned, gain = learn_again(sample, *pruned_pair(sample, winner))
     learned = drop_terms(sample, learned, TERM_ALLOWANCE)
-    steps.done(AGAIN.format(len(sample.X)), f"gained {gain:.2g} log posterior per row")
-    always = (problem.total or 0) > MANY
+    tell_gain(sample, AGAIN, gain, steps)
     for size in more:
-        if len(sample.X) == len(problem.X) or (gain <= STEADY and not always):
+        if len(sample.X) == len(problem.X) or gain <= STEADY:
             break
-        sample, always = problem.rows(problem.splits.sample(problem.Y, size)), False
-        learned, gain = learn_again(_telling(sample, AGAIN, steps), learned)
-        steps.done(AGAIN.format(len(sample.X)), f"gained {gain:.2g} log posterior per row")
-    return learned._replace(kernel=_without_empty_orders(learned.kernel))
+        sample = telling(problem.rows(problem.splits.sample(problem.Y, size)), AGAIN, steps)
+        learned, gain = learn_again(sample, learned)
+        tell_gain(sample, AGAIN, gain, steps)
+    return learned._replace(kernel=without_empty_orders(learned.kernel))
 
 
-def _telling(problem: Problem, phase: str, steps: Steps) -> Problem:
-    """Return the problem, which tells how many kernel matrices were factorised to learn from it."""
-    return problem._replace(told=steps.counting(phase.format(len(problem.X)), "kernel matrices"))
+def pruned_pair(sample: Problem, winner: Winner) -> Pair:
+    """Return the kernels of the winner with the features that its first term needs on these rows."""
+    if not winner.low:
+        return winner.pair
+    low, _ = learn_again(sample, *winner.low)
+    features = features_of(prune_kernel(sample, low, winner.allowance))
+    return tuple(only_features(learned, features) for learned in winner.pair)
 
 
-def _features(learned: LearnedKernel) -> Features:
+def tell_gain(sample: Problem, phase: str, gain: float, steps: Steps) -> None:
+    steps.done(phase.format(len(sample.X)), f"gained {gain:.2g} log posterior per row")
+
+
+def telling(problem: Problem, phase: str, steps: Steps) -> Problem:
+    """Return the problem, which tells how many kernels were tried to learn from it."""
+    return problem._replace(told=steps.counting(phase.format(len(problem.X)), "kernels"))
+
+
+def features_of(learned: LearnedKernel) -> Features:
     """Return which features (D,) the kernel depends on."""
     features: Features = learned.kernel.relevance > 0
     return features
@@ -270,7 +293,7 @@ def _contender(origin: str, kernel: Kernel, losses: Floats, sample: Problem, beg
     return Contender(origin, "+".join(bases), is_product, order, features, error, spread, seconds)
 
 
-def _without_empty_orders(kernel: Kernel) -> Kernel:
+def without_empty_orders(kernel: Kernel) -> Kernel:
     """Return the kernel without highest orders of a negligible share of the prior variance of their term."""
     return sum_of([_shortened(term) for term in kernel.terms])
 

@@ -10,7 +10,7 @@ from salsa.solvers import find_solver
 DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
 SUGGESTED = ("exact", "pcg", "lowrank")  # the other solvers are for comparison
 SEARCH_ROWS = 2000  # rows that the order is chosen on, in a fit to many rows
-LEARNING_ROWS = 4000  # the most rows that a kernel is learned from
+LEARNING_ROWS = 4000  # the most rows of one kernel matrix in learning: a second judgement has so many
 
 
 class Size(NamedTuple):
