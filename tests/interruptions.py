@@ -38,6 +38,8 @@ import salsa.solvers.random_features
 import salsa.uncertainty.jackknife
 from salsa import AdditiveKernel, SalsaRegressor, explain
 
+salsa.selection.many_rows.ROWS = (200, 300)  # rows of the steps before blocks, which are reached sooner
+
 GIVEN = {"order": 2, "alpha": 0.1, "relevance": "equal", "random_state": 0}  # nothing to search
 
 

@@ -356,7 +356,7 @@ class TestKnownFunctions:
     """
 
     def test_ishigami_indices_are_recovered(self):
-        X = np.random.default_rng(0).uniform(-np.pi, np.pi, (1000, 3))
+        X = np.random.default_rng(0).uniform(-np.pi, np.pi, (600, 3))
         y = np.sin(X[:, 0]) + 7 * np.sin(X[:, 1]) ** 2 + 0.1 * X[:, 2] ** 4 * np.sin(X[:, 0])
         model = SalsaRegressor(random_state=0).fit(X, y)
         first, total = [0.3139, 0.4424, 0.0], [0.5576, 0.4424, 0.2437]

@@ -57,7 +57,7 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
     equal, alpha = _equal_contender(options, sample, loss)
     total = float(n) if problem.total is None else problem.total
-    found = race(sample, _candidates(options, sample, varying), equal, alpha, loss, total, progress)
+    found = race(sample, _candidates(options, sample, varying), equal, alpha, loss, progress)
     learned, note = None, None
     if not found.equal_won:
         learned = (finish if total <= MANY else learn_many)(problem, found.winner, progress)

@@ -44,7 +44,7 @@ from salsa.selection.results import Contender
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 ROWS = (800, 2000, 3000)  # rows that the winner is learned from, one after the other while more rows matter
 STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
-MANY = 3000  # more rows judge what the race has decided (``salsa.selection.many_rows``), and lose less by pruning
+MANY = 3000  # more rows judge what the race has decided (``salsa.selection.many_rows``)
 AGAIN = "learning again on {} rows"
 SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
@@ -117,18 +117,16 @@ def race(
     equal: Kernel,
     alpha: float,
     loss: Loss,
-    total: float,
     progress: Progress | None = None,
 ) -> Race:
     """Let sums of the given forms compete with the equal-relevance kernel, which wins only if it is clearly better.
 
     The best sum is also learned with fewer features, those that its first term needs at larger and larger allowances.
-    `total` is the number of rows of the fit that the kernel is for.
     """
     court = _Court(sample, loss, progress)
     reference = court.equal(equal, alpha)
     whole = min((court.learned(forms) for forms in candidates), key=lambda entry: entry.error)
-    best = _pruned(whole, court.prunings(whole), sample, min(1.0, MANY / total))
+    best = _pruned(whole, court.prunings(whole), sample)
     winner = Winner(_joined(best.pair), _joined(whole.pair), _joined(best.low), best.allowance)
     contenders, equal_won = tuple(court.contenders), clearly_better(reference.losses, best.losses, sample)
     return Race(contenders, reference.contender, best.contender, winner, equal_won)
@@ -202,19 +200,18 @@ class _Court:
         return entry
 
 
-def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem, share: float) -> _Entry:
+def _pruned(entry: _Entry, prunings: Sequence[_Entry], sample: Problem) -> _Entry:
     """Return the entry, or a pruning that is better or hardly worse; of equally good prunings, the strongest.
 
     Pruning is one more choice made from the data: where the signal is weak it would keep one feature of many that
-    matter a little. So the increase of the loss plus its standard error must be immaterial. Features that do not matter
-    to this sample may matter to a fit of many more rows, so only a share of a material increase is allowed there.
+    matter a little. So the increase of the loss plus its standard error must be immaterial.
     """
 
     def loss(new: _Entry, old: _Entry) -> tuple[float, float]:
         """Return the mean of the paired differences, and its standard error."""
         return _mean(new.losses - old.losses, sample)
 
-    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= share * _material(entry.error)]
+    worth_it = [pruning for pruning in prunings if sum(loss(pruning, entry)) <= _material(entry.error)]
     best = min(worth_it, key=lambda pruning: pruning.error, default=entry)
     as_good = [pruning for pruning in worth_it if np.subtract(*loss(pruning, best)) <= 0]
     return as_good[-1] if as_good else entry
