@@ -42,7 +42,7 @@ EVALUATED = size((2000, 4000, 8000), (100, 200))
 DEFAULT = many_rows.settle
 VARIANTS = ["2000", "4000", "blocks"]
 if TINY:
-    TABLES, plan.MANY, race.MANY, many_rows.BLOCK_ROWS = ["truth:smooth"], 100, 100, 200
+    TABLES, plan.MANY, many_rows.BLOCK_ROWS = ["truth:smooth"], 100, 200
 
 
 def table(name: str) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:

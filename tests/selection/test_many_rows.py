@@ -17,7 +17,6 @@ def many(monkeypatch):
     """Make 120 rows many: 80 race, kernels are learned from 60 and 100 rows, then from blocks of 200."""
     settings = {
         plan: {"MANY": 120, "RACE_ROWS": 80},
-        race: {"MANY": 120},
         many_rows: {"ROWS": (60, 100, 110), "BLOCK_ROWS": 200, "JUDGING_ROWS": 150, "FEWEST": 50},
         conditional: {"FIRST": 60, "BLOCK": 20, "GIVEN": 40, "COORDINATES": 30},
     }
@@ -60,6 +59,17 @@ class TestPruning:
 
     def test_features_that_do_not_matter_are_removed(self):
         assert used(fit()) == {0, 1, 2}
+
+    def test_the_pruned_sum_of_the_race_competes_with_the_sum_of_all_features(self, monkeypatch):
+        original, seen = many_rows.settle, []
+
+        def settle(problem, finalists, steps):
+            seen.append([set(np.flatnonzero(race.features_of(one))) for one in finalists])
+            return original(problem, finalists, steps)
+
+        monkeypatch.setattr(many_rows, "settle", settle)
+        fit()
+        assert seen == [[set(range(6)), {0, 1, 2}]]
 
     def test_a_column_that_is_constant_in_small_samples_is_learned(self, monkeypatch):
         """A rare indicator, which matters, varies in the blocks only."""

@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import AdditiveKernel, SalsaRegressor, SumKernel, explain
+from salsa._utils.lapack import triangular_solve
 from salsa._utils.sums import HeldOutSums, RidgePath, Sums
 from salsa.data.noise import Noise
 from salsa.data.rows import Observations, array_rows
@@ -86,6 +87,15 @@ class TestAnchors:
         found = anchors.single.features(X)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, anchors.features(X), atol=1e-5)
+
+    def test_a_constant_part_of_the_kernel_costs_no_digits_in_float32(self):
+        """All values are near 1000: only their own rounding errors matter, not those of products with them."""
+        _, X, _ = problem(n=300)
+        kernel = AdditiveKernel(np.ones(6), np.ones(6), np.array([1000.0, 1.0, 1.0]))
+        anchors = anchors_of(kernel, X, 200)
+        rounded = triangular_solve(anchors.L, kernel.single(X, anchors.points).astype(np.float64).T).T
+        found, least = (np.mean((F - anchors.features(X)) ** 2) for F in (anchors.single.features(X), rounded))
+        assert found < 1.5 * least
 
     def test_anchors_depend_on_the_seed_alone(self):
         kernel, X, _ = problem(n=200)

@@ -34,6 +34,7 @@ from salsa.selection.race import (
     without_empty_orders,
 )
 
+MANY = 3000  # more rows judge again what the race has decided
 BLOCK_ROWS = 8000
 BLOCKS = "learning again on blocks of {} rows"
 JUDGING_ROWS, FEWEST = 4000, 500  # the most and the fewest rows that judge equal relevances a second time

@@ -16,9 +16,9 @@ from salsa.learning.learn import learn_rho
 from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.losses import Loss
 from salsa.options import Options
-from salsa.selection.many_rows import learn_many, second_judgement
+from salsa.selection.many_rows import MANY, learn_many, second_judgement
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import HIGHEST, MANY, RACE_ROWS, SMOOTH, finish, race, sum_forms
+from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, sum_forms
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 

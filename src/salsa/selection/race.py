@@ -44,7 +44,6 @@ from salsa.selection.results import Contender
 RACE_ROWS = 800  # rows that decide the race, half of them for each learning
 ROWS = (800, 2000, 3000)  # rows that the winner is learned from, one after the other while more rows matter
 STEADY = 0.02  # log posterior per row that more rows must gain to be worth learning from even more
-MANY = 3000  # more rows judge what the race has decided (``salsa.selection.many_rows``)
 AGAIN = "learning again on {} rows"
 SMOOTH, ROUGH = "matern52", "laplace"
 HIGHEST = 3  # order of the term of low orders
