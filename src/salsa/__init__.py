@@ -1,4 +1,4 @@
-"""Accurate, smooth and readable regression on tables: additive kernels of any interaction order."""
+"""Accurate, smooth and readable models of tables: additive kernels of any interaction order."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -6,17 +6,20 @@ from typing import TYPE_CHECKING, Any
 from salsa._version import __version__
 
 if TYPE_CHECKING:
+    from salsa.classifier import SalsaClassifier
     from salsa.expansion import KernelExpansion
     from salsa.kernels.additive import AdditiveKernel
     from salsa.kernels.bandwidths import rule_of_thumb_bandwidth
     from salsa.kernels.sum import SumKernel
-    from salsa.regressor import SalsaRegressor, load
+    from salsa.loading import load
+    from salsa.regressor import SalsaRegressor
     from salsa.selection.results import OrderSearch
 
 __all__ = [
     "AdditiveKernel",
     "KernelExpansion",
     "OrderSearch",
+    "SalsaClassifier",
     "SalsaRegressor",
     "SumKernel",
     "__version__",
@@ -29,9 +32,10 @@ _HOMES = {
     "AdditiveKernel": "salsa.kernels.additive",
     "KernelExpansion": "salsa.expansion",
     "OrderSearch": "salsa.selection.results",
+    "SalsaClassifier": "salsa.classifier",
     "SalsaRegressor": "salsa.regressor",
     "SumKernel": "salsa.kernels.sum",
-    "load": "salsa.regressor",
+    "load": "salsa.loading",
     "rule_of_thumb_bandwidth": "salsa.kernels.bandwidths",
 }
 

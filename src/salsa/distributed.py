@@ -28,10 +28,11 @@ from salsa._utils.progress import Progress, with_callbacks
 from salsa.data.blocks import Reading, survey_block, together
 from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
 from salsa.data.targets import check_total_weight
+from salsa.estimator import unchanged_by_failure
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
 from salsa.options import parse_options, parse_resources
-from salsa.regressor import SalsaRegressor, unchanged_by_failure
+from salsa.regressor import SalsaRegressor
 from salsa.solvers.cluster_tiles import Cluster
 
 __all__ = ["DaskSalsaRegressor"]
@@ -63,6 +64,8 @@ class DaskSalsaRegressor(SalsaRegressor):
         order: Any = "auto",
         alpha: Any = "auto",
         *,
+        loss: str = "squared_error",
+        quantile: float | None = None,
         target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
@@ -80,6 +83,8 @@ class DaskSalsaRegressor(SalsaRegressor):
         super().__init__(
             order,
             alpha,
+            loss=loss,
+            quantile=quantile,
             target_transform=target_transform,
             relevance=relevance,
             interactions=interactions,
@@ -156,6 +161,11 @@ class DaskSalsaRegressor(SalsaRegressor):
         model = SalsaRegressor(**{name: getattr(self, name) for name in SalsaRegressor._get_param_names()})
         assign(model, fitted_of(self))
         return model
+
+    @classmethod
+    def _saved_parameters(cls) -> list[str]:
+        """Return the names of all parameters but the client of the cluster."""
+        return SalsaRegressor._saved_parameters()
 
     def _client(self) -> Client:
         if self.client is not None:

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from salsa.data.columns import Columns
 from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
+from salsa.losses import Link
 from salsa.selection.results import OrderSearch
 from salsa.uncertainty import Unavailable, Uncertainty
 
@@ -24,7 +25,8 @@ class Fitted(NamedTuple):
     expansion: KernelExpansion
     search: OrderSearch
     uncertainty: Uncertainty | Unavailable
-    transform: TargetTransform | None = None  # None: the model predicts the target itself
+    transform: TargetTransform | Link | None = None  # None: the model predicts the target itself
+    classes: NDArray[Any] | None = None  # labels of the classes, ascending; None: the target is a number
 
 
 def assign(model: Any, fitted: Fitted) -> None:

@@ -23,7 +23,7 @@ from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
 from salsa._utils.blas import one_blas_thread
-from salsa._utils.memory import memory_limit_bytes, tiled_bytes
+from salsa._utils.memory import memory_limit_bytes, require_memory, tiled_bytes
 from salsa._utils.progress import Progress, rows_counted
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
@@ -51,14 +51,16 @@ from salsa.data.transforms import skewed_outputs, smearing
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
-from salsa.losses import SquaredError
+from salsa.losses import Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
+from salsa.selection.deviance import choose_by_deviance
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.likelihood import LIKELIHOOD_ADVICE, Candidate, LikelihoodTask, calibrated, finish, likelihood_bytes
 from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
@@ -73,6 +75,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
     seen, rows = table
     check_total_weight(seen.rows)
     used = rows.weight > 0
+    check_targets(options.loss.name, rows.Y, used)
     _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
     _check_features(options, len(seen.columns.names))
@@ -96,12 +99,14 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     _check_rank(options, n)
     _check_features(options, D)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
-    if find_solver(name).needs_all_rows:
+    if find_solver(name).needs_all_rows or not options.loss.squared:
         size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
             table=24 * n * (D + seen.outputs)
         )
-        check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
+        if options.loss.squared:
+            check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
         whole = rows.take(np.arange(n))
+        check_targets(options.loss.name, whole.Y, np.ones(n, dtype=bool))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
         return _fit_in_memory(options, Table(seen, whole), notes, progress)
     (unit, copies), random_state, groups = judged_stream(seen), check_random_state(options.random_state), seen.groups
@@ -124,6 +129,12 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     notes, n = [*notes, *whole.notes], len(whole.rows.X)
     name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
+    if not options.loss.squared:
+        whole = whole if raw is not None and raw.ordered else whole.ascending()
+        splits = _own_splits(options, whole, random_state) if raw is None else raw.at(whole.places)
+        splits = splits if raw is None else splits.with_units(whole.unit, grouped=grouped)
+        notes = [*notes, *_order_notes(splits.ordered)]
+        return _fit_likelihood(options, whole, seen, splits, None if name == "exact" else rank, notes, progress)
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         if raw is None:
@@ -164,6 +175,51 @@ def _fit_all(
         task = task._replace(two_valued=seen.targets.two_valued, steps=progress)
         solution = solver.solve(task)
     return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
+
+
+def _fit_likelihood(
+    options: Options,
+    whole: Judgeable,
+    seen: Survey,
+    splits: Splits,
+    rank: int | None,
+    notes: list[str],
+    progress: Progress,
+) -> Fitted:
+    """Take all rows through every step, for a loss that is not the squared error; no rank: the fit is exact.
+
+    Kernels are learned on coded targets first. The noise has no levels of groups, which are held out whole.
+    """
+    rows, (name, level) = whole.rows, options.loss
+    (n, q), D = rows.Y.shape, rows.X.shape[1]
+    need = likelihood_bytes(n, D, q, n if rank is None else rank, len(splits.folds), exact=rank is None)
+    require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
+    scaled = name in ("huber", "quantile")
+    unit = power_of_two(rows.Y) if scaled else np.ones(q)
+    rows = rows._replace(Y=rows.Y / unit, group=None)
+    loss = named_loss(name, level, rows.Y, robust_spread(rows.Y, rows.weight) if scaled else 1.0)
+    coded = rows._replace(Y=loss.coded(rows.Y))
+    problem = _problem(options, seen.columns, coded._replace(Y=coded.Y / power_of_two(coded.Y)), splits)
+
+    def rescaled(found: Candidate) -> Likelihood | None:
+        if not scaled:
+            return None
+        row, f, *_ = found.held_out
+        return named_loss(name, level, rows.Y, robust_spread(rows.Y[row] - f, rows.weight[row]))
+
+    with one_blas_thread():
+        plan = make_plan(options, problem, LOSS, progress)
+        draws = splits.random_state, options.resources.threads, whole.counts, progress
+        task = LikelihoodTask(rows, splits, loss, options.alphas, rank, *draws)
+        task, chosen, search = choose_by_deviance(task, problem, plan, progress, rescaled)
+        factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) if name == "log_loss" else 1.0
+        expansion, uncertainty, more = finish(task, chosen, factor, unit)
+    search = replace(search, contenders=plan.contenders)
+    shares = expansion.shares_of_terms(n_threads=options.resources.threads)
+    search = replace(search, terms=components_of(expansion.kernel, shares))
+    search = search.with_notes(plan.note, *notes, *more)
+    parts = expansion, search, uncertainty, link_of(uncertainty.loss)
+    return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
 
 def _fit_many(

@@ -19,6 +19,7 @@ from salsa.solvers import SOLVERS
 from salsa.solvers.tiles import TileHolder
 
 ALPHA_LIMIT = 1e100  # far beyond the alphas that predict only the mean
+LOSSES = ("squared_error", "huber", "quantile", "poisson", "gamma")
 RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
 
 
@@ -49,6 +50,17 @@ class Resources(NamedTuple):
     cluster: TileHolder | None = None  # holds kernel matrices in the place of this process
 
 
+class LossChoice(NamedTuple):
+    """The loss that is minimised, by name, and the level of its quantile."""
+
+    name: str
+    quantile: float | None = None
+
+    @property
+    def squared(self) -> bool:
+        return self.name == "squared_error"
+
+
 @dataclass(frozen=True, eq=False)
 class Options:
     """All choices of a fit."""
@@ -63,6 +75,7 @@ class Options:
     random_state: Any
     resources: Resources
     transform: str | None  # the scale of the target on which the model is learned
+    loss: LossChoice
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:
@@ -70,7 +83,7 @@ def parse_options(params: Mapping[str, Any]) -> Options:
     one_of("interactions", params["interactions"], ("up_to", "exact"))
     one_of("kernel", params["kernel"], ("auto", *NUMERIC_BASES))
     one_of("solver", params["solver"], ("auto", *SOLVERS))
-    if params["target_transform"] is not None:
+    if params.get("target_transform") is not None:
         one_of("target_transform", params["target_transform"], tuple(TRANSFORMS))
     relevance = _relevance(params["relevance"])
     factor, bandwidth = _bandwidth(params["bandwidth"])
@@ -93,8 +106,30 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         params["categorical_features"],
         params["random_state"],
         parse_resources(params["n_jobs"], params["memory_limit"]),
-        params["target_transform"],
+        params.get("target_transform"),
+        _loss(params),
     )
+
+
+def _loss(params: Mapping[str, Any]) -> LossChoice:
+    """Parse loss, quantile and what goes with them; a classifier has the loss "log_loss" and no such parameters."""
+    if "loss" not in params:
+        return LossChoice("log_loss")
+    name, level = params["loss"], params["quantile"]
+    one_of("loss", name, LOSSES)
+    if name == "quantile":
+        if level is None:
+            raise ValueError("loss='quantile' needs the quantile to predict: give quantile=0.9, for example")
+        check_probability("quantile", level)
+    elif level is not None:
+        raise ValueError(f"quantile={level!r} has no meaning with loss={name!r}: give loss='quantile', or leave it out")
+    if name != "squared_error" and params["target_transform"] is not None:
+        transform = f"target_transform={params['target_transform']!r}"
+        raise ValueError(f"{transform} goes with loss='squared_error' only, not with loss={name!r}: choose one of both")
+    if name != "squared_error" and params["solver"] in ("pcg", "features", "divide"):
+        solver = f"solver={params['solver']!r} fits squared errors only, not loss={name!r}"
+        raise ValueError(f"{solver}: give 'auto', 'exact' or 'lowrank'")
+    return LossChoice(name, None if level is None else float(level))
 
 
 def parse_resources(n_jobs: Any, memory_limit: Any) -> Resources:

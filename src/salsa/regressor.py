@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.random import RandomState
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from salsa._utils.arrays import Floats
-from salsa._utils.memory import row_blocks
-from salsa._utils.progress import CallbackSupportMixin, Progress, with_callbacks
+from salsa._utils.progress import Progress, with_callbacks
 from salsa._utils.threads import parse_threads
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread, slices_of
 from salsa.data.rows import Observations
 from salsa.data.targets import checked_rows, checked_weights
 from salsa.data.training_range import encoded
-from salsa.data.transforms import transformed
+from salsa.data.transforms import TargetTransform, transformed
+from salsa.estimator import SalsaEstimator, unchanged_by_failure
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
-from salsa.options import check_probability, parse_options, parse_resources
-from salsa.persistence.model_file import read_model, write_model
-from salsa.uncertainty import LeaveOneOut, Unavailable, Uncertainty
+from salsa.options import check_probability, parse_options
+from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.continuation import find_outside, widened
 from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
+from salsa.uncertainty.scored import ScoredUncertainty
 
 
-class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, BaseEstimator):  # type: ignore[misc]
+class SalsaRegressor(RegressorMixin, MultiOutputMixin, SalsaEstimator):  # type: ignore[misc]
     """Kernel ridge regression with an additive kernel whose interaction order is chosen by cross-validation.
 
     The model is f(x) = offset + sum_i coef_i k(x, x_i). The kernel k sums, over all interactions of the orders 1..d
@@ -49,6 +46,13 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     alpha : "auto", float or sequence of float, default="auto"
         Ridge penalty, added to the diagonal of the kernel matrix: alpha = n lambda of the paper. With weights w it is
         alpha / w, as in scikit-learn's KernelRidge.
+    loss : {"squared_error", "huber", "quantile", "poisson", "gamma"}, default="squared_error"
+        The loss that is minimised on training rows, and that judges held-out rows. "huber" limits the influence of
+        gross errors; "quantile" predicts a quantile; "poisson" is for counts, or for rates with exposures as
+        sample_weight; "gamma" is for positive amounts. "poisson" and "gamma" have a log link: f is the logarithm of the
+        predicted mean. Losses other than the squared error take one target, and solver "exact" or "lowrank".
+    quantile : float, default=None
+        With loss="quantile", the quantile to predict, between 0 and 1.
     target_transform : None, "log", "log1p" or "sqrt", default=None
         The model is learned, judged and explained on this scale of the target, and so are the errors of ``search_``;
         predictions and intervals are in the target's own units. For positive, skewed targets whose noise grows with
@@ -129,6 +133,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         order: Any = "auto",
         alpha: Any = "auto",
         *,
+        loss: str = "squared_error",
+        quantile: float | None = None,
         target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
@@ -145,6 +151,8 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
     ) -> None:
         self.order = order
         self.alpha = alpha
+        self.loss = loss
+        self.quantile = quantile
         self.target_transform = target_transform
         self.relevance = relevance
         self.interactions = interactions
@@ -256,14 +264,14 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         rows, and raises ValueError if it has groups.
         """
         uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        if isinstance(uncertainty, ExactUncertainty | IteratedUncertainty):
+        if isinstance(uncertainty, ExactUncertainty | IteratedUncertainty | ScoredUncertainty):
             return self._left_out_in_units(uncertainty.training_rows())
         assert isinstance(uncertainty, LowRankUncertainty)
         if X is None or y is None:
             raise ValueError("a low-rank model keeps no training rows to leave out: give them, leave_one_out(X, y)")
         rows, y = checked_rows(encoded(self, X), y)
         transform = fitted_of(self).transform
-        Y = transformed(None if transform is None else transform.name, y.reshape(len(y), -1))
+        Y = transformed(transform.name if isinstance(transform, TargetTransform) else None, y.reshape(len(y), -1))
         given = Observations(rows, Y, checked_weights(sample_weight, rows))
         values = self.expansion_.predict(rows, n_threads=threads)
         parts = [
@@ -279,66 +287,26 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         transform = fitted_of(self).transform
         if transform is None:
             return found
-        sd = transform.sd(found.prediction, found.sd)
-        return replace(
-            found, target=transform.inverse(found.target), prediction=transform.mean(found.prediction), sd=sd
-        )
-
-    def functional_sd(self, k: Floats, prior: Floats) -> Floats:
-        """Return the posterior standard deviation (m, q) of m linear functionals of f that vanish on constants.
-
-        Effects are such functionals. k (m, n) are the functionals of k(., x_i) for the training rows x_i, prior (m,)
-        the functionals of k in both arguments.
-        """
-        return self._uncertainty().posterior_sd(k, prior, constant=0.0, n_threads=parse_threads(self.n_jobs))
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
-        parse_resources(self.n_jobs, self.memory_limit)  # refuses what `load` would refuse
-        names = SalsaRegressor._get_param_names()  # without the client of a cluster
-        write_model(path, {name: getattr(self, name) for name in names}, fitted_of(self))
-
-    def _shaped(self, values: Floats) -> Floats:
-        """Return values (n, q, ...) as (n, ...) if y had one dimension."""
-        return values[:, 0] if self._fitted.flat else values
-
-    def _uncertainty(self) -> Uncertainty:
-        """Return the uncertainty; an exact fit computes it on first use."""
-        uncertainty = fitted_of(self).uncertainty
-        if isinstance(uncertainty, Unavailable):
-            raise ValueError(uncertainty.reason)
-        uncertainty.prepare(self.memory_limit, parse_threads(self.n_jobs))
-        return uncertainty
-
-    def _posterior_sd(self, X: Floats) -> Floats:
-        """Return the standard deviation of f (n, q) at encoded rows, on the scale of learning."""
-        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
-        blocks = self._blocks(X, uncertainty.sd_points)
-        return np.concatenate([uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in blocks])
-
-    def _blocks(self, X: Floats, points: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Yield some rows of X at a time, their kernel values with the points of an uncertainty, and their prior."""
-        kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
-        for rows in row_blocks(len(X), len(points)):
-            yield rows, kernel(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        return tags
+        sd, target = transform.sd(found.prediction, found.sd), found.target
+        target = transform.inverse(target) if isinstance(transform, TargetTransform) else target
+        return replace(found, target=target, prediction=transform.mean(found.prediction), sd=sd)
 
 
 def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
     """Return predictions (n, q) and ends of intervals (n, q, 2) at encoded rows X (n, D); see ``predict_interval``."""
     values, intervals = _intervals(model, X, coverage)
+    fitted = fitted_of(model)
     if (outside := find_outside(model.expansion_, X, n_threads=parse_threads(model.n_jobs))) is not None:
         at_nearest, sd = _intervals(model, outside.nearest, coverage)[1], model._posterior_sd(outside.nearest)
         intervals = widened(intervals, outside, at_nearest, sd, coverage)
+    if isinstance(fitted.uncertainty, ScoredUncertainty):
+        intervals = fitted.uncertainty.ends(intervals, coverage)
     if np.isinf(intervals).any():
         problem = f"there are too few training rows for intervals of coverage {coverage:g}"
         warn_user(f"{problem}: their ends are infinite", TooFewRowsWarning)
-    transform = fitted_of(model).transform
-    return in_units(model, values), intervals if transform is None else transform.inverse(intervals)
+    transform = fitted.transform
+    ends = transform.inverse(intervals) if isinstance(transform, TargetTransform) else intervals
+    return in_units(model, values), ends
 
 
 def _intervals(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:
@@ -356,20 +324,3 @@ def in_units(model: SalsaRegressor, f: Floats) -> Floats:
     """Return the conditional mean of the target (n, q) where the fitted function is f (n, q)."""
     transform = fitted_of(model).transform
     return f if transform is None else transform.mean(f)
-
-
-@contextmanager
-def unchanged_by_failure(model: BaseEstimator) -> Iterator[None]:
-    """Restore the model, fitted before or not, if a fit fails or is interrupted."""
-    before = model.__dict__.copy()
-    try:
-        yield
-    except BaseException:
-        model.__dict__.clear()
-        model.__dict__.update(before)
-        raise
-
-
-def load(path: str | os.PathLike[str]) -> SalsaRegressor:
-    """Read a model that ``SalsaRegressor.save`` wrote. Nothing in the file is executed."""
-    return read_model(path, SalsaRegressor)

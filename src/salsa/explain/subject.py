@@ -26,6 +26,7 @@ from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
+from salsa.uncertainty.scored import ScoredUncertainty
 
 MISSING = "missing"
 
@@ -161,9 +162,9 @@ class Subject:
 
 def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:
     """Return the function of a model with the training table, or the table `background`, as its background."""
-    if not hasattr(model, "fit") or not hasattr(type(model), "leave_one_out"):
+    if not hasattr(model, "fit") or not hasattr(type(model), "functional_sd"):
         advice = (
-            "a fitted SalsaRegressor is needed: pass best_estimator_ of a search, or the last step of a pipeline"
+            "a fitted SalsaRegressor or SalsaClassifier is needed: pass best_estimator_ of a search, or the last step of a pipeline"
             " with tables as that step sees them"
         )
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
@@ -193,6 +194,8 @@ def training_rows_of(model: Any) -> Rows | None:
     expansion, uncertainty = model.expansion_, fitted_of(model).uncertainty
     if expansion.marginals is None:
         return Rows.weighted(expansion.anchors)
+    if isinstance(uncertainty, ScoredUncertainty):
+        return Rows.weighted(expansion.anchors, uncertainty.weight) if uncertainty.keeps_rows else None
     if isinstance(uncertainty, ExactUncertainty):
         return Rows.weighted(expansion.anchors, uncertainty.noise.weight)
     if isinstance(uncertainty, IteratedUncertainty):

@@ -7,11 +7,13 @@ and a function that reads it back and refuses parts that do not match.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
@@ -27,6 +29,7 @@ from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.sum import SumKernel
+from salsa.losses import LIKELIHOODS, Likelihood, Link, Logistic, Softmax, link_of
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, read_archive, write_archive
 from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
@@ -38,14 +41,16 @@ from salsa.uncertainty.interval_scores import LOCAL
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
+from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 
-#: The formats of models of one term, which earlier versions read, of sums, and of exact fits by iteration
-WITHOUT_SUMS, WITH_SUMS, ITERATED = 3, 4, 5
+#: The formats of models of one term, which earlier versions read, of sums, of exact fits by iteration, and of losses
+WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
+Other = TypeVar("Other")
 
 
 def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted: Fitted) -> None:
@@ -64,24 +69,29 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         "kernel": kernel,
     }
     kept = uncertainty_state(fitted.uncertainty)
-    if fitted.transform is not None:
+    if isinstance(fitted.transform, TargetTransform):
         header["transform"], kept["smear"] = fitted.transform.name, fitted.transform.residual
+    if isinstance(fitted.uncertainty, ScoredUncertainty):
+        header["loss"] = loss_state(fitted.uncertainty.loss)
+    if fitted.classes is not None:
+        header["classes"] = classes_state(fitted.classes)
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
     version = ITERATED if "iterated_places" in kept else WITH_SUMS if "terms" in kernel else WITHOUT_SUMS
+    version = LIKELIHOOD if "loss" in header else version
     write_archive(path, header, arrays | kept, version)
 
 
-def read_model(path: str | os.PathLike[str], kind: type[Model]) -> Model:
-    """Read a model of this class; raise ValueError with the name of the file and what is wrong with it."""
+def read_model(path: str | os.PathLike[str], regressor: type[Model], classifier: type[Other]) -> Model | Other:
+    """Read a model of one of these classes; raise ValueError with the name of the file and what is wrong with it."""
     header, arrays = read_archive(path)
     with naming(path):
         parameters = entry(header, "parameters", {dict})
-        model: Any = kind(**parameters)
+        model: Any = (classifier if "classes" in header else regressor)(**parameters)
         parse_resources(model.n_jobs, model.memory_limit)
         lost = sorted(set(model.get_params()) - set(parameters))
         assign(model, _fitted(header, arrays, lost))
-    found: Model = model
+    found: Model | Other = model
     return found
 
 
@@ -101,8 +111,70 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
         raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
     reason = entry({"reason": NO_UNCERTAINTY} | header, "reason", {str}) if averaged else None
     uncertainty = uncertainty_from(arrays, expansion, search.alpha, reason)
-    named = np.array(names, dtype=object) if names else None
-    return Fitted(columns, named, flat, expansion, search, uncertainty, _transform(header, arrays, expansion))
+    named, classes = np.array(names, dtype=object) if names else None, classes_from(header, expansion)
+    transform: TargetTransform | Link | None = _transform(header, arrays, expansion)
+    if "loss" in header:
+        uncertainty = _scored(loss_from(header["loss"], len(expansion.offset)), arrays, expansion, uncertainty)
+        transform = link_of(uncertainty.loss)
+    if (classes is not None) != (isinstance(transform, Link) and isinstance(transform.loss, Logistic | Softmax)):
+        raise ValueError("its classes and its loss contradict each other")
+    return Fitted(columns, named, flat, expansion, search, uncertainty, transform, classes)
+
+
+def loss_state(loss: Likelihood) -> dict[str, Any]:
+    """Return the name of a loss and its numbers."""
+    return {"name": type(loss).__name__, "parameters": asdict(loss) if is_dataclass(loss) else {}}
+
+
+def loss_from(state: Any, outputs: int) -> Likelihood:
+    name, parameters = entry(state, "name", {str}), entry(state, "parameters", {dict})
+    if name not in LIKELIHOODS or (name == "Softmax") != (outputs > 1):
+        raise ValueError(f"its loss {name!r} is unknown, or not for {outputs} outputs")
+    if not all(type(value) in (bool, int, float) and 0 <= value < np.inf for value in parameters.values()):
+        raise ValueError(f"the numbers of its loss {name!r} are not positive")
+    loss: Likelihood = LIKELIHOODS[name](**parameters)
+    return loss
+
+
+def classes_state(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return the labels of classes as JSON holds them; ValueError for labels that it does not hold."""
+    labels = classes.tolist()
+    if not all(type(label) in (str, int, float, bool) for label in labels):
+        raise ValueError(f"a model file holds classes that are texts or numbers, not {type(labels[0]).__name__}")
+    return {"labels": labels, "type": "object" if classes.dtype == object else classes.dtype.str}
+
+
+def classes_from(header: dict[str, Any], expansion: KernelExpansion) -> NDArray[Any] | None:
+    if "classes" not in header:
+        return None
+    state, q = entry(header, "classes", {dict}), len(expansion.offset)
+    labels, kind = entry(state, "labels", [{str, int, float, bool}]), entry(state, "type", {str})
+    if not re.fullmatch(r"object|[<|](U\d{1,6}|[iufb][1248])", kind) or len(labels) != (2 if q == 1 else q):
+        raise ValueError(f"its {len(labels)} classes of the type {kind!r} do not fit its {q} outputs")
+    classes = np.array(labels, dtype=kind)
+    if classes.tolist() != labels or not (classes[:-1] < classes[1:]).all():
+        raise ValueError("its classes are not of their type, or not in ascending order")
+    return classes
+
+
+def _scored(
+    loss: Likelihood, arrays: Mapping[str, Floats], expansion: KernelExpansion, inner: Uncertainty | Unavailable
+) -> ScoredUncertainty:
+    """Return the uncertainty of a fit that minimises a likelihood; `inner` is that of its working response."""
+    names = ("target", "weight", "f", "count", "units")
+    target, weight, f, count, units = (arrays[f"scored_{name}"] for name in names)
+    (n, q), m = target.shape, len(count)
+    row = _places(arrays, "scored_row", m, n)
+    if row is None or f.shape != (m, q) or expansion.offset.shape != (q,) or units.shape != (1,):
+        raise ValueError("its held-out predictions do not fit its rows")
+    if not isinstance(inner, ExactUncertainty | LowRankUncertainty):
+        raise ValueError("it lacks the uncertainty of its working response")
+    if isinstance(inner, ExactUncertainty) and n != len(expansion.anchors):
+        raise ValueError("its targets do not fit its rows")
+    if not np.isfinite(target).all() or not np.isfinite(f).all() or not (count > 0).all() or not 0 < units[0] <= n:
+        raise ValueError("its held-out predictions are not finite, or do not count")
+    weight = _weight({"weight": weight}, n)
+    return ScoredUncertainty(inner, target, weight, HeldOut(row, f, count, int(units[0])), loss)
 
 
 def _transform(
@@ -299,6 +371,11 @@ def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Float
         return _exact_state(uncertainty)
     if isinstance(uncertainty, IteratedUncertainty):
         return _iterated_state(uncertainty)
+    if isinstance(uncertainty, ScoredUncertainty):
+        row, f, count, units = uncertainty.held_out
+        arrays = {"row": _numbers(row), "f": f, "count": count, "units": _numbers([units])}
+        arrays |= {"target": uncertainty.target, "weight": uncertainty.weight}
+        return uncertainty_state(uncertainty.inner) | {f"scored_{name}": values for name, values in arrays.items()}
     if not isinstance(uncertainty, LowRankUncertainty):
         return {}
     arrays = _cvplus_state(uncertainty.cvplus, uncertainty.unit, uncertainty.grouped, uncertainty.mean_weight)

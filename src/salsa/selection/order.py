@@ -115,7 +115,7 @@ def search_order(
         return results[order].path[-2:]
 
     rule(error_of)
-    order = _smallest_good_order(tuple(results.values()))
+    order = smallest_good_order(tuple(results.values()))
     return OrderSearch(tuple(results.values()), order, results[order].path.alpha, tuple(sorted(notes)))
 
 
@@ -147,6 +147,6 @@ def tell(progress: Progress, result: OrderResult) -> None:
     progress.tried(f"order {result.order}", result.path.error, result.path.standard_error, result.seconds)
 
 
-def _smallest_good_order(results: Sequence[OrderResult]) -> int:
+def smallest_good_order(results: Sequence[OrderResult]) -> int:
     limit = indifference_limit([(r.path.error, r.path.standard_error) for r in results])
     return min(r.order for r in results if r.path.error <= limit)

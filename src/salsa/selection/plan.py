@@ -11,7 +11,7 @@ from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.bandwidths import observed_spread, rule_of_thumb_bandwidth
 from salsa.kernels.symmetric import largest_order
-from salsa.learning import Form, Problem
+from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.learn import learn_rho
 from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.losses import Loss
@@ -38,6 +38,7 @@ class Plan(NamedTuple):
     rho: float = 0.0
     contenders: tuple[Contender, ...] = ()
     note: str | None = None
+    learned: LearnedKernel | None = None  # the winner of the race, if its relevances are learned
 
 
 def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress) -> Plan:
@@ -70,7 +71,7 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     if learned is None:
         return Plan(kernel_of, rule, rho, contenders, EQUAL)
     rule, kernel = given([learned.kernel.order]), learned.kernel
-    return Plan(lambda order: kernel, rule, learned.rho, contenders, note)
+    return Plan(lambda order: kernel, rule, learned.rho, contenders, note, learned)
 
 
 def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, progress: Progress) -> OrderSearch:

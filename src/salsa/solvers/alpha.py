@@ -17,6 +17,7 @@ from salsa.losses import Loss
 LOG10_GRID = np.arange(-8.0, 4.1, 0.5)
 LOG10_LIMITS = (-14.0, 8.0)
 REFINEMENTS = (0.25, 0.125)
+DESCENT_START, DESCENTS = 2.0, 3  # start of a search downwards, and half decades without improvement that end it
 #: Errors closer than this share of their standard error, or than this share of the target's variance, count as equal:
 #: where the error is flat (a noise-free target as alpha falls) rounding must not decide.
 INDIFFERENCE = 0.01
@@ -87,6 +88,32 @@ def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
         best = evaluate([best + k * outwards for k in (1, 2, 3, 4)])
     for step in REFINEMENTS:
         best = evaluate([best - step, best + step])
+    return _path({scale * 10.0**t: value for t, value in tried.items()})
+
+
+def descend_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
+    """Search alpha as ``search_alpha`` does, but from large to small penalties: each fit starts from the one before.
+
+    The search goes down by half decades until DESCENTS in a row have not lowered the error; small penalties take long.
+    """
+    tried: dict[float, tuple[float, float]] = {}
+
+    def evaluate(t: float) -> float:
+        if t not in tried:
+            tried[t] = error_of(scale * 10.0**t)
+        return tried[t][0]
+
+    t, waited, best = DESCENT_START, 0, np.inf
+    while waited < DESCENTS and t >= LOG10_GRID[0]:
+        error = evaluate(t)
+        waited = 0 if error < best else waited + 1
+        best, t = min(best, error), t - 0.5
+    while _best(tried) == max(tried) < LOG10_LIMITS[1]:
+        evaluate(max(tried) + 0.5)
+    for step in REFINEMENTS:
+        t = _best(tried)
+        evaluate(t - step)
+        evaluate(t + step)
     return _path({scale * 10.0**t: value for t, value in tried.items()})
 
 

@@ -34,8 +34,7 @@ from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, SingleAnchors, choose_anchors
 from salsa.solvers.many_anchors import IteratedRidge, fit_many_anchors, many_anchors_bytes
-from salsa.uncertainty.cvplus import CLASSES, CVPlus, LowRankUncertainty, Scores, lower_root
-from salsa.uncertainty.interval_scores import PLAIN
+from salsa.uncertainty.cvplus import CVPlus, LowRankUncertainty, Scores, posterior_on_anchors
 from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 T = TypeVar("T")
@@ -81,13 +80,8 @@ class Ridge(NamedTuple):
 
     def cvplus(self, anchors: Anchors) -> CVPlus:
         """Return the uncertainty, in which no residuals are counted yet."""
-        whole, total, alpha = self.whole, self.total, self.path.alpha
-        root = lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
-        least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
-        amplitude = np.maximum(least, 0.0) / alpha / max(self.splits.n - 1.0, 1e-300)
-        thetas, offsets = (np.array(parts) for parts in zip(*self.without, strict=True))
-        no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), (PLAIN,) * len(total.y)
-        cvplus = CVPlus(anchors.L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
+        without = (np.array(parts) for parts in zip(*self.without, strict=True))
+        cvplus = posterior_on_anchors(anchors.L, self.total, self.whole, self.path.alpha, self.splits.n, *without)
         return replace(cvplus, units=self.splits.units, forward=self.splits.forward, rho=self.rho)
 
 

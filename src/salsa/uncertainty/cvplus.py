@@ -22,6 +22,7 @@ from scipy.linalg import qr
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.lapack import triangular_product
 from salsa._utils.rowwise import dot_rows, solve_rows, times_rows
+from salsa._utils.sums import RidgePath, Sums
 from salsa.data.rows import Observations
 from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.interval_scores import LEVELS, LOCAL, PLAIN, POSTERIOR, rank_of
@@ -255,6 +256,21 @@ def lower_root(A: Floats) -> Floats:
     """Return a lower triangular root (r, r), in LAPACK's order, with root root' = A A'; A (r, R), R >= r."""
     (upper,) = qr(A.T, mode="r", check_finite=False)
     return np.array(upper[: len(A)], dtype=np.float64, order="C").T
+
+
+def posterior_on_anchors(
+    L: Floats, total: Sums, whole: RidgePath, alpha: float, n: int, thetas: Floats, offsets: Floats
+) -> CVPlus:
+    """Return the uncertainty of ridge regression on anchors, in which no residuals are counted yet.
+
+    `total` are the sums of the n rows, and `whole` is the fit to them; thetas (folds, r, q) and offsets (folds, q) are
+    of the fits without each fold.
+    """
+    root = lower_root(whole.V * np.sqrt(alpha / (whole.values + alpha)))
+    least = total.yy - total.y**2 / total.weight - np.sum(whole.target * whole.rotated(alpha), axis=0)
+    amplitude = np.maximum(least, 0.0) / alpha / max(n - 1.0, 1e-300)
+    no_scores = np.zeros((len(total.y), len(thetas), CLASSES)), (PLAIN,) * len(total.y)
+    return CVPlus(L, whole.x_mean, root, alpha, total.weight, amplitude, thetas, offsets, *no_scores)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,253 @@
+"""SalsaClassifier: classes become numbers, ``fitting`` minimises the log loss, probabilities come back."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from numpy.random import RandomState
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_consistent_length
+
+from salsa._utils.arrays import Floats
+from salsa._utils.progress import Progress, with_callbacks
+from salsa._utils.threads import parse_threads
+from salsa._utils.user_warning import TooFewRowsWarning, warn_user
+from salsa.data.blocks import reread
+from salsa.data.targets import checked_weights
+from salsa.data.training_range import encoded
+from salsa.estimator import SalsaEstimator, unchanged_by_failure
+from salsa.fitted import assign, fitted_of
+from salsa.fitting import fit_source, fit_table
+from salsa.options import check_probability, parse_options
+from salsa.uncertainty.scored import ScoredUncertainty
+
+
+class SalsaClassifier(ClassifierMixin, SalsaEstimator):  # type: ignore[misc]
+    """Kernel logistic regression with an additive kernel that is learned from the data.
+
+    The model has one function per class, or one for two classes: f(x) = offset + sum_i coef_i k(x, x_i). The
+    probabilities are softmax(f(x)); with two classes, f is the log odds of the second one. Fits minimise the log loss
+    plus alpha / 2 |f|^2. The log loss of held-out rows chooses the kernel, its order and alpha, and a factor of f that
+    calibrates the probabilities.
+
+    Parameters
+    ----------
+    order, alpha, relevance, interactions, kernel, bandwidth : as in ``SalsaRegressor``.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
+        table in which the classes have these weights.
+    solver : {"auto", "exact", "lowrank"}, default="auto"
+        "exact" uses all rows, "lowrank" a few rows (anchors) that stand for all. "auto" is "exact" up to 3000 rows.
+    rank : None or int, default=None
+        The most anchors of a low-rank fit. None: 2000.
+    cv, categorical_features, memory_limit, n_jobs, random_state, verbose : as in ``SalsaRegressor``.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,), the labels in ascending order.
+    order_, alpha_, relevance_, bandwidth_, columns_, search_, expansion_, n_features_in_, feature_names_in_ : as in
+        ``SalsaRegressor``. Errors of ``search_`` are log losses, as shares of the log loss of the classes' frequencies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from salsa import SalsaClassifier
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (200, 4))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "other sign")
+    >>> model = SalsaClassifier(random_state=0).fit(X, y)
+    >>> model.predict([[0.5, 0.5, 0, 0]])
+    array(['same sign'], dtype='<U10')
+    """
+
+    def __init__(
+        self,
+        order: Any = "auto",
+        alpha: Any = "auto",
+        *,
+        class_weight: Any = None,
+        relevance: Any = "learned",
+        interactions: str = "up_to",
+        kernel: str = "auto",
+        bandwidth: Any = "auto",
+        solver: str = "auto",
+        rank: int | None = None,
+        cv: Any = 5,
+        categorical_features: Any = "from_dtype",
+        memory_limit: float | str | None = None,
+        n_jobs: int | None = None,
+        random_state: int | RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.order = order
+        self.alpha = alpha
+        self.class_weight = class_weight
+        self.relevance = relevance
+        self.interactions = interactions
+        self.kernel = kernel
+        self.bandwidth = bandwidth
+        self.solver = solver
+        self.rank = rank
+        self.cv = cv
+        self.categorical_features = categorical_features
+        self.memory_limit = memory_limit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Choose kernel, order and alpha by cross-validation and fit on all rows of X (n, D) with the labels y (n,).
+
+        sample_weight multiplies the log loss of a row; 0 removes a row, and only ratios matter. groups are labels (n,),
+        such as the person that a row was measured on: they are held out whole. Copies, rows that agree in all features
+        and the label, count as one observation with the sum of their weights.
+        """
+        progress = Progress(self, X, y)
+        with unchanged_by_failure(self), progress:
+            options = parse_options(self.get_params(deep=False))
+            labels, weight = checked_labels(y), sample_weight
+            check_consistent_length(X, labels, sample_weight)
+            if self.class_weight is not None:
+                weight = compute_sample_weight(self.class_weight, labels)
+                weight = weight if sample_weight is None else weight * np.asarray(sample_weight, dtype=np.float64)
+            used = np.ones(len(labels), dtype=bool) if weight is None else checked_weights(weight, labels[:, None]) > 0
+            classes = classes_of(labels[used])
+            fitted = fit_table(options, X, coded_labels(classes, labels), weight, groups, progress)
+            assign(self, fitted._replace(classes=classes))
+            progress.end()
+        return self
+
+    @with_callbacks  # type: ignore[untyped-decorator,unused-ignore]
+    def fit_blocks(
+        self, blocks: Any, *, target: Any = None, sample_weight: str | None = None, groups: str | None = None
+    ) -> Self:
+        """Fit a table that is read in blocks, as ``SalsaRegressor.fit_blocks`` does; all rows must fit into memory."""
+        progress = Progress(self, None, None)
+        with unchanged_by_failure(self), progress:
+            options = parse_options(self.get_params(deep=False))
+            if self.class_weight is not None:
+                raise ValueError("class_weight: fit_blocks takes weights of rows only: give them as sample_weight")
+            with reread(blocks, target, sample_weight, groups) as source:
+                labels = [checked_labels(block.y) for block in source() if len(block.X)]
+                if not labels:
+                    raise ValueError("there are no rows: a fit needs at least one block with rows")
+                classes = classes_of(np.concatenate(labels))
+
+                def coded() -> Any:
+                    return (
+                        block._replace(y=coded_labels(classes, checked_labels(block.y)))
+                        for block in source()
+                        if len(block.X)
+                    )
+
+                fitted = fit_source(options, coded, progress)
+            assign(self, fitted._replace(classes=classes))
+            progress.end()
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return f(X): the log odds (n,) of the second of two classes, or log probabilities up to a constant (n, C)."""
+        X = encoded(self, X)
+        return self._shaped(self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the probabilities (n, n_classes) of the classes, in the order of ``classes_``."""
+        X = encoded(self, X)
+        return probabilities(self, self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
+
+    def predict_log_proba(self, X: Any) -> Floats:
+        """Return the logarithms (n, n_classes) of the probabilities."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the most probable class (n,) of every row."""
+        most = np.argmax(self.predict_proba(X), axis=1)
+        labels: NDArray[Any] = self.classes_[most]
+        return labels
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return a set of classes for every row, as booleans (n, n_classes): it holds the true class this often.
+
+        A class is in the set if its probability is at least as large as the probability of the true class of all but
+        1 - coverage of the held-out rows (conformal prediction). Easy rows have one class, hard rows several. A set is
+        empty if no class is probable enough: a low coverage leaves out the rows that the model is least sure of.
+        Coverage is over all classes together: a rare class can have less.
+        """
+        check_probability("coverage", coverage)
+        uncertainty = fitted_of(self).uncertainty
+        assert isinstance(uncertainty, ScoredUncertainty)
+        chosen: NDArray[np.bool_] = self.predict_proba(X) >= uncertainty.least_probability(coverage)
+        if chosen.all() and uncertainty.least_probability(coverage) == 0.0:
+            problem = f"there are too few training rows for sets of coverage {coverage:g}"
+            warn_user(f"{problem}: they hold all classes", TooFewRowsWarning)
+        return chosen
+
+    def held_out_proba(self) -> tuple[NDArray[Any], Floats]:
+        """Return the labels (m,) of the training rows and their probabilities (m, n_classes) by fits without them.
+
+        The rows are those of the folds, copies as one, and not in the order of the table.
+        """
+        uncertainty = fitted_of(self).uncertainty
+        assert isinstance(uncertainty, ScoredUncertainty)
+        row, f, *_ = uncertainty.held_out
+        target = uncertainty.target[row]
+        code = target[:, 0].astype(np.intp) if target.shape[1] == 1 else np.argmax(target, axis=1)
+        return self.classes_[code], probabilities(self, f)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The labels (n_classes,), ascending."""
+        classes = fitted_of(self).classes
+        assert classes is not None
+        return classes
+
+
+def probabilities(model: SalsaClassifier, f: Floats) -> Floats:
+    """Return the probabilities (n, n_classes) where the fitted function is f (n, q)."""
+    transform = fitted_of(model).transform
+    assert transform is not None
+    p = transform.mean(f)
+    return np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
+
+
+def checked_labels(y: Any) -> NDArray[Any]:
+    """Return the labels (n,); ValueError for continuous targets, several columns, and missing labels."""
+    if y is None:
+        raise ValueError("SalsaClassifier requires y to be passed, but the target y is None")
+    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
+    if labels.ndim == 0 or labels.size != len(labels):
+        raise ValueError(f"y has the shape {labels.shape}: a classifier takes one label per row")
+    labels = column_or_1d(labels, warn=labels.ndim > 1)
+    missing = np.flatnonzero(pd.isna(labels))
+    if len(missing):
+        raise ValueError(f"y: row {missing[0]} has no label ({len(missing)} rows in all, NaN or None): drop such rows")
+    if labels.dtype == object and len(kinds := {type(label).__name__ for label in labels}) > 1:
+        raise ValueError(f"y has labels of different types, {' and '.join(sorted(kinds))}: make all texts or numbers")
+    if type_of_target(labels, input_name="y").startswith("continuous"):
+        advice = "classes are texts or whole numbers; SalsaRegressor is for other numbers"
+        raise ValueError(f"Unknown label type: continuous ({advice})")
+    check_classification_targets(labels)
+    found: NDArray[Any] = labels
+    return found
+
+
+def classes_of(labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes, ascending; ValueError if there are fewer than two."""
+    if len(labels) == 0:
+        raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
+    classes: NDArray[Any] = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(f"y has one class, {classes[0]!r}: a classifier needs rows of at least two classes")
+    return classes
+
+
+def coded_labels(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
+    """Return 0 or 1 (n,) for two classes, otherwise unit vectors (n, n_classes); rows of no weight have any code."""
+    code = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
+    return code.astype(np.float64) if len(classes) == 2 else np.eye(len(classes))[code]

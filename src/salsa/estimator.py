@@ -1,0 +1,84 @@
+"""The part that all estimators share: a fitted function with its uncertainty, and the file it is saved to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from salsa._utils.arrays import Floats
+from salsa._utils.memory import row_blocks
+from salsa._utils.progress import CallbackSupportMixin
+from salsa._utils.threads import parse_threads
+from salsa.fitted import fitted_of
+from salsa.options import parse_resources
+from salsa.persistence.model_file import write_model
+from salsa.uncertainty import Unavailable, Uncertainty
+
+
+class SalsaEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted kernel expansion, whatever its targets are."""
+
+    def functional_sd(self, k: Floats, prior: Floats) -> Floats:
+        """Return the posterior standard deviation (m, q) of m linear functionals of f that vanish on constants.
+
+        Effects are such functionals. k (m, n) are the functionals of k(., x_i) for the training rows x_i, prior (m,)
+        the functionals of k in both arguments.
+        """
+        return self._uncertainty().posterior_sd(k, prior, constant=0.0, n_threads=parse_threads(self.n_jobs))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
+        parse_resources(self.n_jobs, self.memory_limit)  # refuses what `load` would refuse
+        write_model(path, {name: getattr(self, name) for name in self._saved_parameters()}, fitted_of(self))
+
+    @classmethod
+    def _saved_parameters(cls) -> list[str]:
+        """Return the names of the parameters that a model file holds."""
+        names: list[str] = cls._get_param_names()
+        return names
+
+    def _shaped(self, values: Floats) -> Floats:
+        """Return values (n, q, ...) as (n, ...) if y had one dimension."""
+        return values[:, 0] if self._fitted.flat else values
+
+    def _uncertainty(self) -> Uncertainty:
+        """Return the uncertainty; an exact fit computes it on first use."""
+        uncertainty = fitted_of(self).uncertainty
+        if isinstance(uncertainty, Unavailable):
+            raise ValueError(uncertainty.reason)
+        uncertainty.prepare(self.memory_limit, parse_threads(self.n_jobs))
+        return uncertainty
+
+    def _posterior_sd(self, X: Floats) -> Floats:
+        """Return the standard deviation of f (n, q) at encoded rows, on the scale of learning."""
+        uncertainty, threads = self._uncertainty(), parse_threads(self.n_jobs)
+        blocks = self._blocks(X, uncertainty.sd_points)
+        return np.concatenate([uncertainty.posterior_sd(k, prior, n_threads=threads) for _, k, prior in blocks])
+
+    def _blocks(self, X: Floats, points: Floats) -> Iterator[tuple[slice, Floats, Floats]]:
+        """Yield some rows of X at a time, their kernel values with the points of an uncertainty, and their prior."""
+        kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
+        for rows in row_blocks(len(X), len(points)):
+            yield rows, kernel(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@contextmanager
+def unchanged_by_failure(model: BaseEstimator) -> Iterator[None]:
+    """Restore the model, fitted before or not, if a fit fails or is interrupted."""
+    before = model.__dict__.copy()
+    try:
+        yield
+    except BaseException:
+        model.__dict__.clear()
+        model.__dict__.update(before)
+        raise

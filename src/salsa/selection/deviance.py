@@ -1,0 +1,99 @@
+"""The choice of kernel, order and alpha by held-out losses, where the loss is not the squared error.
+
+1. Kernels are first learned on coded targets (``Likelihood.coded``) by squared error: these are the plan.
+2. The order and alpha are those of least held-out loss, of fits that minimise the likelihood without each fold.
+3. A learned kernel is learned again on the working response of the fit, with the working weights as precisions, and
+   kept if its held-out loss is lower. This repeats while it helps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from salsa._utils.progress import Progress
+from salsa.data.noise import Noise
+from salsa.kernels import Kernel
+from salsa.learning import LearnedKernel, Problem
+from salsa.learning.learn import drop_terms, learn_again
+from salsa.losses import Likelihood
+from salsa.selection.order import smallest_good_order, tell
+from salsa.selection.plan import Plan
+from salsa.selection.race import TERM_ALLOWANCE, without_empty_orders
+from salsa.selection.results import OrderResult, OrderSearch
+from salsa.solvers.likelihood import Candidate, LikelihoodTask, basis_of, cross_validate_alpha
+
+ROUNDS = 2  # the most times that a kernel is learned again on the working response
+LEARNING_ROWS = 2000  # rows that it is learned from
+EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the mean diagonal of the kernel matrix
+
+
+class Choice(NamedTuple):
+    """The task with its final loss, the chosen kernel with its fits, and the record of the search."""
+
+    task: LikelihoodTask
+    candidate: Candidate
+    search: OrderSearch
+
+
+def choose_by_deviance(
+    task: LikelihoodTask,
+    problem: Problem,
+    plan: Plan,
+    progress: Progress,
+    rescaled: Callable[[Candidate], Likelihood | None],
+) -> Choice:
+    """Choose order, kernel and alpha; `rescaled` returns a loss whose scale follows from held-out residuals."""
+    tried: dict[int, tuple[Candidate, OrderResult]] = {}
+
+    def evaluate(kernel: Kernel, name: int) -> Candidate:
+        begin = time.perf_counter()
+        progress.step(f"order {name}, {len(task.rows.X)} rows")
+        candidate = _evaluated(task, kernel)
+        result = OrderResult(name, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
+        tell(progress, result)
+        if name not in tried or candidate.path.error < tried[name][0].path.error:
+            tried[name] = candidate, result
+        return candidate
+
+    def error_of(order: int) -> tuple[float, float]:
+        if order not in tried:
+            evaluate(plan.kernel_of(order), order)
+        return tried[order][1].path[-2:]
+
+    plan.rule(error_of)
+    if (loss := rescaled(_best(tried)[0])) is not None:
+        task = task._replace(loss=loss)
+        tried.clear()
+        plan.rule(error_of)
+    learned = plan.learned
+    for _ in range(ROUNDS if learned is not None else 0):
+        assert learned is not None
+        best = _best(tried)[0]
+        learned = _learned_again(task, problem, learned, best)
+        if evaluate(learned.kernel, learned.kernel.order) is not _best(tried)[0]:
+            break
+    candidate, result = _best(tried)
+    results = tuple(found for _, found in tried.values())
+    return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+
+
+def _best(tried: dict[int, tuple[Candidate, OrderResult]]) -> tuple[Candidate, OrderResult]:
+    return tried[smallest_good_order([result for _, result in tried.values()])]
+
+
+def _evaluated(task: LikelihoodTask, kernel: Kernel) -> Candidate:
+    expected = EXPECTED * float(kernel.diagonal(task.rows.X[:1])[0])
+    return cross_validate_alpha(task, basis_of(task, kernel, expected))
+
+
+def _learned_again(task: LikelihoodTask, problem: Problem, learned: LearnedKernel, best: Candidate) -> LearnedKernel:
+    """Learn the kernel again from the working response of the best fit; working weights are one on average."""
+    z, h = task.loss.working(task.rows.Y, best.f)
+    weight = problem.weight * h
+    working = problem._replace(Y=z, noise=Noise(weight / weight.mean()))
+    sample = working.rows(problem.splits.sample(problem.Y, LEARNING_ROWS))
+    found, _ = learn_again(sample, learned)
+    found = drop_terms(sample, found, TERM_ALLOWANCE)
+    return found._replace(kernel=without_empty_orders(found.kernel))

@@ -1,0 +1,224 @@
+"""Fits that minimise a penalised likelihood, sum_i w_i l(y_i, f(x_i)) + alpha / 2 |f|^2, with a chosen kernel.
+
+1. Features F (n, r) with F F' = K, up to a constant: from the factor of K if the fit is exact, of anchors otherwise.
+2. The fits without each fold, and the fit to all rows, for one penalty after the other (``penalised``). Their held-out
+   losses choose alpha.
+3. At this alpha the working response z and the working weights h of the fit to all rows. Ridge regression of z with the
+   weights w h gives the coefficients of an exact fit, and its posterior: the closed forms of squared error hold for it.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import RandomState
+from scipy.linalg.lapack import dtrtri
+from scipy.optimize import minimize_scalar
+
+from salsa._utils.arrays import Floats
+from salsa._utils.linalg import positive_factor
+from salsa._utils.memory import SMALLER_TABLE, exact_bytes
+from salsa._utils.progress import SILENT, Steps
+from salsa._utils.sums import RidgePath, Sums
+from salsa.data.noise import Noise
+from salsa.data.rows import Observations
+from salsa.data.splits import Splits
+from salsa.expansion import KernelExpansion
+from salsa.kernels import Kernel
+from salsa.kernels.marginals import marginal_of, thinned
+from salsa.losses import Likelihood
+from salsa.solvers.alpha import AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
+from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.factor import exact_factor
+from salsa.solvers.penalised import Fits, Systems
+from salsa.solvers.ridge import solve_once
+from salsa.uncertainty.cvplus import LowRankUncertainty, posterior_on_anchors
+from salsa.uncertainty.jackknife import ExactUncertainty, judged_by
+from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
+
+SEARCHED, FINAL = 1e-6, 1e-11  # tolerances of the mean loss, as shares of the best constant's loss
+MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
+LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
+SAMPLE_ROWS = 20_000  # anchors are chosen among so many rows
+MOST_SOLVES = 20  # ridge regressions of the working response
+SETTLED = 1e-9  # change of f, as a share of its size, at which the coefficients of an exact fit are found
+LARGEST_FACTOR = 3.0  # natural logarithm of the largest factor of f that calibrates probabilities
+LIKELIHOOD_ADVICE = f"Give a smaller rank (solver='lowrank', rank=1000), {SMALLER_TABLE}"
+NOT_CONVERGED = "the penalised likelihood did not converge: its coefficients are those of the last step"
+
+
+class LikelihoodTask(NamedTuple):
+    """Rows, with targets on the scale of the loss, and everything that a fit needs but the kernel."""
+
+    rows: Observations
+    splits: Splits
+    loss: Likelihood
+    alphas: tuple[float, ...] | None  # the user's candidates; None: alpha is searched
+    rank: int | None  # the most anchors; None: the fit is exact
+    random_state: RandomState
+    threads: int | None
+    counts: Floats | None = None  # how many new observations a row stands for; None: one
+    steps: Steps = SILENT
+
+
+class Basis(NamedTuple):
+    """Features F (n, r) of all rows for a kernel, and the anchors that they come from; None: the fit is exact."""
+
+    kernel: Kernel
+    F: Floats
+    anchors: Anchors | None
+
+
+class Candidate(NamedTuple):
+    """A kernel with its best penalty, and the fits at that penalty: without each fold, and to all rows."""
+
+    basis: Basis
+    path: AlphaPath
+    fits: Fits
+    held_out: HeldOut
+    f: Floats  # (n, q), of the fit to all rows
+    degrees_of_freedom: float
+
+
+class LikelihoodSolution(NamedTuple):
+    """The fitted function, on the scale of the link, its uncertainty and notes."""
+
+    expansion: KernelExpansion
+    uncertainty: ScoredUncertainty
+    notes: tuple[str, ...]
+
+
+def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
+    """Return the features of all rows; `alpha` is what anchors are chosen for."""
+    X, noise = task.rows.X, Noise(task.rows.weight)
+    if task.rank is None:
+        factor = exact_factor(kernel(X, n_threads=task.threads), noise)
+        return Basis(kernel, noise.unwhiten(factor.Q * np.sqrt(factor.l)), None)
+    some = X[:: -(-len(X) // SAMPLE_ROWS)]
+    tolerance = LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(X) * mean_diagonal(kernel, X))
+    draws = task.rank, tolerance, task.random_state
+    anchors = choose_anchors(kernel, some, *draws, n_threads=task.threads, steps=task.steps)
+    return Basis(kernel, anchors.features(X, n_threads=task.threads), anchors)
+
+
+def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
+    """Choose alpha by the held-out losses of the fits without each fold, and solve all fits at this alpha."""
+    rows, folds, loss = task.rows, task.splits.folds, task.loss
+    systems = Systems(basis.F, rows.Y, rows.weight, folds, loss)
+    null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
+    tried: dict[float, Fits] = {}
+
+    def error_of(alpha: float) -> tuple[float, float]:
+        task.steps.step(f"penalty {alpha:.2g}")
+        start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
+        tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
+        return _held_out(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+
+    if not folds:  # a single observation or group judges nothing
+        alpha = max(task.alphas[0] if task.alphas else scale, 1e-14 * scale)
+        path = AlphaPath(np.empty(0), np.empty(0), alpha, 1.0, 0.0)
+    elif task.alphas is None:
+        path = descend_alpha(error_of, scale)
+    else:
+        path = try_alphas(error_of, [max(alpha, 1e-14 * scale) for alpha in task.alphas])
+    fits = systems.solve(path.alpha, tried.get(path.alpha, systems.start()), FINAL * null)
+    f = systems.predict(fits)
+    dof = _degrees_of_freedom(systems, f[:, -1], path.alpha)
+    return Candidate(basis, path, fits, _held_out(task, systems, fits), f[:, -1], dof)
+
+
+def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
+    """Return the mean loss of the best constant, the unit of errors; 1 if it is zero."""
+    return float(w @ loss.judge(Y, np.zeros_like(Y) + loss.constant(Y, w)) / w.sum()) or 1.0
+
+
+def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> float:
+    """Return the factor of f with the least held-out log loss: probabilities that are too sure have one below 1.
+
+    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC).
+    """
+    row, f, *_ = held_out
+    if len(row) == 0:
+        return 1.0
+    target, weight = Y[row], w[row]
+
+    def total(log_factor: float) -> float:
+        return float(weight @ loss.judge(target, np.exp(log_factor) * f))
+
+    found = minimize_scalar(total, bounds=(-LARGEST_FACTOR, LARGEST_FACTOR), method="bounded")
+    return float(np.exp(found.x)) if total(0.0) - found.fun > 1.0 else 1.0
+
+
+def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exact: bool) -> int:
+    """Return the peak memory of a fit: features twice, sums of every fold and their factors, and vectors."""
+    systems = 8 * (2 * (folds + 1) * (rank + 1) ** 2 + 8 * n * outputs * (folds + 1))
+    return max(exact_bytes(n) if exact else 0, 8 * n * (3 * rank + 2 * D) + systems)
+
+
+def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats) -> LikelihoodSolution:
+    """Return the function times `factor`, in the units (q,) of the target, with its uncertainty."""
+    rows, kernel, alpha, scale = task.rows, chosen.basis.kernel, chosen.path.alpha, factor * unit
+    held_out, target = chosen.held_out._replace(f=scale * chosen.held_out.f), unit * rows.Y
+    loss = task.loss.times(unit)
+    notes = () if chosen.fits.converged else (NOT_CONVERGED,)
+    if chosen.basis.anchors is None:
+        expansion, noise, note = _exact(task, kernel, alpha, chosen.f)
+        expansion = expansion.times(scale)
+        judged = judged_by(task.splits, task.counts, local=False)
+        exact = ExactUncertainty(expansion, alpha, noise, judged)
+        return LikelihoodSolution(
+            expansion, ScoredUncertainty(exact, target, rows.weight, held_out, loss), notes + note
+        )
+    anchors = chosen.basis.anchors
+    expansion = anchors.expansion(chosen.fits.theta[:, -1], chosen.fits.offset[-1])
+    marginals = tuple(
+        thinned(marginal_of(x, rows.weight), None if base == "equality" else MARGINAL_POINTS)
+        for x, base in zip(rows.X.T, kernel.terms[0].bases, strict=True)
+    )
+    expansion = KernelExpansion(*expansion.times(scale).parts, marginals)
+    z, h = task.loss.working(rows.Y, chosen.f)
+    total = Sums.of(chosen.basis.F, z, rows.weight * h)
+    folds = slice(None) if chosen.fits.theta.shape[1] == 1 else slice(-1)
+    without = np.moveaxis(chosen.fits.theta[:, folds], 1, 0), chosen.fits.offset[folds]
+    cvplus = posterior_on_anchors(anchors.L, total, RidgePath(total), alpha, len(rows.X), *without)
+    inner = LowRankUncertainty(cvplus, scale, anchors.points)
+    return LikelihoodSolution(expansion, ScoredUncertainty(inner, target, rows.weight, held_out, loss), notes)
+
+
+def _exact(
+    task: LikelihoodTask, kernel: Kernel, alpha: float, f: Floats
+) -> tuple[KernelExpansion, Noise, tuple[str, ...]]:
+    """Return the exact fit: ridge regression of the working response of f (n, q), until this gives f again."""
+    X, Y, w = task.rows.X, task.rows.Y, task.rows.weight
+    K = kernel(X, n_threads=task.threads)
+    for _ in range(MOST_SOLVES):
+        z, h = task.loss.working(Y, f)
+        noise = Noise(w * h)
+        coef, offset, note = solve_once(K.copy(), z, alpha, noise)
+        moved = z - alpha * noise.times(coef) - f
+        f = f + moved
+        if np.abs(moved).max() <= SETTLED * (1.0 + np.abs(f).max()):
+            break
+    marginals = None if (w == 1).all() else tuple(marginal_of(x, w) for x in X.T)
+    return KernelExpansion(kernel, X, coef, offset, marginals), noise, (note,) if note else ()
+
+
+def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
+    """Return what the fits without each fold predict for its tested rows."""
+    f, folds = systems.predict(fits), task.splits.folds
+    row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in folds)])
+    held = np.concatenate([np.empty((0, f.shape[2])), *(f[fold.tested, s] for s, fold in enumerate(folds))])
+    counts = task.counts
+    units = task.splits.n if task.splits.unit is None else int(task.splits.unit.max()) + 1
+    return HeldOut(row, held, np.ones(len(row)) if counts is None else counts[row], units)
+
+
+def _degrees_of_freedom(systems: Systems, f: Floats, alpha: float) -> float:
+    """Return the trace of the smoother of the working response, r - alpha tr (C + alpha I)^-1, plus one."""
+    w, (_, h) = systems.W[:, -1], systems.loss.working(systems.Y, f)
+    rows = Sums.of(systems.F, np.zeros((len(f), 1)), w * h)
+    C = (rows.xx - np.outer(rows.x, rows.x / rows.weight)).T
+    C.flat[:: len(C) + 1] += alpha
+    inverse, _ = dtrtri(positive_factor(C), lower=1)
+    return len(C) - alpha * float(np.sum(inverse**2)) + 1.0
