@@ -253,3 +253,52 @@ def shapley_interaction(f: Callable, x: np.ndarray, marginals: Sequence[Marginal
         weight = 1 / ((D - 1) * comb(D - 2, len(T)))
         total += weight * (value[both] - value[only_j] - value[only_k] + value[T])
     return total
+
+
+# --- likelihoods --------------------------------------------------------------------------------------
+
+
+def row_loss(name: str, y: float, f: np.ndarray, parameter: float = 0.0) -> float:
+    """Return the loss of one target from its definition; f has one number, or one per class, and y is then a class."""
+    if name == "softmax":
+        return float(np.log(np.sum(np.exp(f))) - f[int(y)])
+    f = float(f[0])
+    if name == "logistic":
+        p = 1.0 / (1.0 + np.exp(-f))
+        return float(-np.log(p if y == 1 else 1.0 - p))
+    if name == "poisson":
+        mu = np.exp(f)
+        return float(mu - y + (y * np.log(y / mu) if y > 0 else 0.0))
+    if name == "gamma":
+        mu = np.exp(f)
+        return float(y / mu - 1.0 - np.log(y / mu))
+    if name == "huber":
+        r = abs(y - f)
+        return 0.5 * r**2 if r <= parameter else parameter * (r - 0.5 * parameter)
+    assert name == "pinball"
+    return (y - f) * (parameter if y >= f else parameter - 1.0)
+
+
+def penalised_fit(K, loss, gradient, alpha, w, q=1) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise sum w l(f) + alpha / 2 c'Kc over f = K c + b by a general optimiser; return f (n, q) and c (n, q).
+
+    loss(f) and gradient(f) are the losses (n,) of f (n, q), and their derivatives (n, q).
+    """
+    from scipy.optimize import minimize
+
+    n = len(K)
+    values, vectors = np.linalg.eigh(K)
+    F = vectors * np.sqrt(np.maximum(values, 0.0))
+
+    def objective(x):
+        theta, b = x[: n * q].reshape(n, q), x[n * q :]
+        f = F @ theta + b
+        g = w[:, None] * gradient(f)
+        slope = np.concatenate([(F.T @ g + alpha * theta).ravel(), g.sum(axis=0)])
+        return w @ loss(f) + 0.5 * alpha * np.sum(theta**2), slope
+
+    settings = {"maxiter": 100_000, "maxfun": 10**6, "ftol": 0.0, "gtol": 1e-9, "maxcor": 50}
+    found = minimize(objective, np.zeros(n * q + q), jac=True, method="L-BFGS-B", options=settings)
+    theta, b = found.x[: n * q].reshape(n, q), found.x[n * q :]
+    f = F @ theta + b
+    return f, -w[:, None] * gradient(f) / alpha

@@ -227,6 +227,8 @@ def checked_labels(y: Any) -> NDArray[Any]:
     missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         raise ValueError(f"y: row {missing[0]} has no label ({len(missing)} rows in all, NaN or None): drop such rows")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"Input y contains infinity: row {np.flatnonzero(~np.isfinite(labels))[0]}; drop such rows")
     if labels.dtype == object and len(kinds := {type(label).__name__ for label in labels}) > 1:
         raise ValueError(f"y has labels of different types, {' and '.join(sorted(kinds))}: make all texts or numbers")
     if type_of_target(labels, input_name="y").startswith("continuous"):
@@ -243,7 +245,7 @@ def classes_of(labels: NDArray[Any]) -> NDArray[Any]:
         raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
     classes: NDArray[Any] = np.unique(labels)
     if len(classes) < 2:
-        raise ValueError(f"y has one class, {classes[0]!r}: a classifier needs rows of at least two classes")
+        raise ValueError(f"y has one class, {classes.tolist()[0]!r}: a classifier needs rows of at least two classes")
     return classes
 
 

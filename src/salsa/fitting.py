@@ -22,6 +22,7 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
+from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory, tiled_bytes
 from salsa._utils.progress import Progress, rows_counted
@@ -53,9 +54,9 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
-from salsa.selection.deviance import choose_by_deviance
+from salsa.selection.deviance import choose_by_deviance, robust_targets
 from salsa.selection.order import tell
-from salsa.selection.plan import Plan, choose_order, make_plan
+from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
@@ -65,6 +66,7 @@ from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, ch
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
 ITERATED_ROWS = 60_000  # with at most so many rows and one output, it has the exact fit by conjugate gradients
+ROBUST_ORDER = 2  # order of the kernel of a first fit that finds gross errors
 MISSING_POINTS = 128  # points of the distribution that stands for a missing number
 LOSS = SquaredError()
 
@@ -198,8 +200,11 @@ def _fit_likelihood(
     unit = power_of_two(rows.Y) if scaled else np.ones(q)
     rows = rows._replace(Y=rows.Y / unit, group=None)
     loss = named_loss(name, level, rows.Y, robust_spread(rows.Y, rows.weight) if scaled else 1.0)
-    coded = rows._replace(Y=loss.coded(rows.Y))
-    problem = _problem(options, seen.columns, coded._replace(Y=coded.Y / power_of_two(coded.Y)), splits)
+    draws = splits.random_state, options.resources.threads, whole.counts, progress
+    task = LikelihoodTask(rows, splits, loss, options.alphas, rank, *draws)
+
+    def problem_of(Y: Floats) -> Problem:
+        return _problem(options, seen.columns, rows._replace(Y=Y / power_of_two(Y)), splits)
 
     def rescaled(found: Candidate) -> Likelihood | None:
         if not scaled:
@@ -208,9 +213,10 @@ def _fit_likelihood(
         return named_loss(name, level, rows.Y, robust_spread(rows.Y[row] - f, rows.weight[row]))
 
     with one_blas_thread():
+        problem = problem_of(loss.coded(rows.Y))
+        if scaled:
+            problem = problem_of(robust_targets(task, equal_kernel(options, problem, min(ROBUST_ORDER, D))))
         plan = make_plan(options, problem, LOSS, progress)
-        draws = splits.random_state, options.resources.threads, whole.counts, progress
-        task = LikelihoodTask(rows, splits, loss, options.alphas, rank, *draws)
         task, chosen, search = choose_by_deviance(task, problem, plan, progress, rescaled)
         factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) if name == "log_loss" else 1.0
         expansion, uncertainty, more = finish(task, chosen, factor, unit)

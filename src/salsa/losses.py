@@ -344,7 +344,10 @@ class _Identity:
 
 @dataclass(frozen=True)
 class Huber(_Identity):
-    """Squares of residuals up to `delta`, linear beyond: gross errors have a bounded influence."""
+    """Squares of residuals up to `delta`, linear beyond: gross errors have a bounded influence.
+
+    The working response is f plus the residual, cut at `delta`.
+    """
 
     delta: float
 
@@ -352,7 +355,7 @@ class Huber(_Identity):
         return Huber(self.delta * float(unit[0]))
 
     def constant(self, Y: Floats, w: Floats) -> Floats:
-        return _weighted_quantile(Y, w, 0.5)
+        return weighted_quantile(Y, w, 0.5)
 
     def reference(self, Y: Floats, w: Floats) -> Floats:
         return np.ones(len(Y))
@@ -376,7 +379,7 @@ class Huber(_Identity):
         return curvature
 
     def working(self, Y: Floats, f: Floats) -> tuple[Floats, Floats]:
-        return np.array(Y), self.curvature(Y, f)
+        return f - self.slope(Y, f), np.ones(len(f))
 
 
 @dataclass(frozen=True)
@@ -395,7 +398,7 @@ class Quantile(_Identity):
         return Quantile(self.level, self.width * float(unit[0]))
 
     def constant(self, Y: Floats, w: Floats) -> Floats:
-        return _weighted_quantile(Y, w, self.level)
+        return weighted_quantile(Y, w, self.level)
 
     def reference(self, Y: Floats, w: Floats) -> Floats:
         return self.working(Y, self.constant(Y, w) + np.zeros_like(Y))[1]
@@ -430,7 +433,7 @@ class Quantile(_Identity):
         return f - self.slope(Y, f) / h, np.full(len(f), h)
 
 
-def _weighted_quantile(Y: Floats, w: Floats, level: float) -> Floats:
+def weighted_quantile(Y: Floats, w: Floats, level: float) -> Floats:
     """Return the quantile (q,) of every output of Y (n, q): the least value with `level` of the weight up to it."""
     quantiles = []
     for y in Y.T:
@@ -485,8 +488,8 @@ def named_loss(name: str, level: float | None, Y: Floats, spread: float = 1.0) -
 
 def robust_spread(residual: Floats, w: Floats) -> float:
     """Return the standard deviation of normal residuals (n, q) with the same median distance from the median."""
-    away = np.abs(residual - _weighted_quantile(residual, w, 0.5))
-    spread = float(_weighted_quantile(away, w, 0.5).mean()) / NORMAL_QUARTILE
+    away = np.abs(residual - weighted_quantile(residual, w, 0.5))
+    spread = float(weighted_quantile(away, w, 0.5).mean()) / NORMAL_QUARTILE
     return spread or float(away.mean()) or 1.0
 
 

@@ -113,17 +113,16 @@ def parse_options(params: Mapping[str, Any]) -> Options:
 
 def _loss(params: Mapping[str, Any]) -> LossChoice:
     """Parse loss, quantile and what goes with them; a classifier has the loss "log_loss" and no such parameters."""
-    if "loss" not in params:
-        return LossChoice("log_loss")
-    name, level = params["loss"], params["quantile"]
-    one_of("loss", name, LOSSES)
+    name, level = params.get("loss", "log_loss"), params.get("quantile")
+    if "loss" in params:
+        one_of("loss", name, LOSSES)
     if name == "quantile":
         if level is None:
             raise ValueError("loss='quantile' needs the quantile to predict: give quantile=0.9, for example")
         check_probability("quantile", level)
     elif level is not None:
         raise ValueError(f"quantile={level!r} has no meaning with loss={name!r}: give loss='quantile', or leave it out")
-    if name != "squared_error" and params["target_transform"] is not None:
+    if name != "squared_error" and params.get("target_transform") is not None:
         transform = f"target_transform={params['target_transform']!r}"
         raise ValueError(f"{transform} goes with loss='squared_error' only, not with loss={name!r}: choose one of both")
     if name != "squared_error" and params["solver"] in ("pcg", "features", "divide"):

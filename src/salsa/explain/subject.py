@@ -164,8 +164,8 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
     """Return the function of a model with the training table, or the table `background`, as its background."""
     if not hasattr(model, "fit") or not hasattr(type(model), "functional_sd"):
         advice = (
-            "a fitted SalsaRegressor or SalsaClassifier is needed: pass best_estimator_ of a search, or the last step of a pipeline"
-            " with tables as that step sees them"
+            "a fitted SalsaRegressor or SalsaClassifier is needed: pass best_estimator_ of a search, or the last step"
+            " of a pipeline with tables as that step sees them"
         )
         raise TypeError(f"{type(model).__name__} cannot be explained: {advice}")
     check_is_fitted(model)

@@ -1,6 +1,7 @@
 """The choice of kernel, order and alpha by held-out losses, where the loss is not the squared error.
 
-1. Kernels are first learned on coded targets (``Likelihood.coded``) by squared error: these are the plan.
+1. Kernels are first learned on coded targets by squared error: these are the plan. The codes are in
+   ``Likelihood.coded``; losses that limit gross errors have targets whose residuals are cut (`robust_targets`).
 2. The order and alpha are those of least held-out loss, of fits that minimise the likelihood without each fold.
 3. A learned kernel is learned again on the working response of the fit, with the working weights as precisions, and
    kept if its held-out loss is lower. This repeats while it helps.
@@ -12,12 +13,13 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from salsa._utils.arrays import Floats
 from salsa._utils.progress import Progress
 from salsa.data.noise import Noise
 from salsa.kernels import Kernel
 from salsa.learning import LearnedKernel, Problem
 from salsa.learning.learn import drop_terms, learn_again
-from salsa.losses import Likelihood
+from salsa.losses import HUBER, Huber, Likelihood, robust_spread
 from salsa.selection.order import smallest_good_order, tell
 from salsa.selection.plan import Plan
 from salsa.selection.race import TERM_ALLOWANCE, without_empty_orders
@@ -77,6 +79,21 @@ def choose_by_deviance(
     candidate, result = _best(tried)
     results = tuple(found for _, found in tried.values())
     return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+
+
+def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:
+    """Return targets (n, 1) whose residuals from a robust fit are cut: kernels are not learned from gross errors.
+
+    The fit has the given kernel and Huber's loss, whose scale follows from the held-out residuals of a first fit.
+    """
+    Y, w = task.rows.Y, task.rows.weight
+    spread = robust_spread(Y, w)
+    for _ in range(2):
+        loss = Huber(HUBER * spread)
+        found = _evaluated(task._replace(loss=loss, alphas=None), kernel)
+        row, f, *_ = found.held_out
+        spread = robust_spread(Y[row] - f, w[row]) if len(row) else spread
+    return loss.working(Y, found.f)[0]
 
 
 def _best(tried: dict[int, tuple[Candidate, OrderResult]]) -> tuple[Candidate, OrderResult]:

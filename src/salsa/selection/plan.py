@@ -74,6 +74,11 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     return Plan(lambda order: kernel, rule, learned.rho, contenders, note, learned)
 
 
+def equal_kernel(options: Options, problem: Problem, order: int) -> Kernel:
+    """Return the kernel of this order with equal or given relevances."""
+    return _kernel_family(options, problem)(order)
+
+
 def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, progress: Progress) -> OrderSearch:
     """Choose order and alpha by cross-validation, unless both are given or there is a single observation."""
     candidates, alphas = options.order.candidates, options.alphas

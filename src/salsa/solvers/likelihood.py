@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -27,7 +28,7 @@ from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import marginal_of, thinned
-from salsa.losses import Likelihood
+from salsa.losses import Likelihood, Logistic, Quantile, Softmax, weighted_quantile
 from salsa.solvers.alpha import AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.solvers.factor import exact_factor
@@ -43,6 +44,7 @@ LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matri
 SAMPLE_ROWS = 20_000  # anchors are chosen among so many rows
 MOST_SOLVES = 20  # ridge regressions of the working response
 SETTLED = 1e-9  # change of f, as a share of its size, at which the coefficients of an exact fit are found
+UNSEEN = 1.0  # log losses below this over n count as equal: n rows do not show whether errors are rarer than one in n
 LARGEST_FACTOR = 3.0  # natural logarithm of the largest factor of f that calibrates probabilities
 LIKELIHOOD_ADVICE = f"Give a smaller rank (solver='lowrank', rank=1000), {SMALLER_TABLE}"
 NOT_CONVERGED = "the penalised likelihood did not converge: its coefficients are those of the last step"
@@ -108,12 +110,14 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
     systems = Systems(basis.F, rows.Y, rows.weight, folds, loss)
     null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
     tried: dict[float, Fits] = {}
+    least = UNSEEN / len(rows.Y) / null if isinstance(loss, Logistic | Softmax) else 0.0
 
     def error_of(alpha: float) -> tuple[float, float]:
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
-        return _held_out(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+        error, spread = _held_out(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+        return max(error, least), spread
 
     if not folds:  # a single observation or group judges nothing
         alpha = max(task.alphas[0] if task.alphas else scale, 1e-14 * scale)
@@ -159,12 +163,13 @@ def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exa
 def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats) -> LikelihoodSolution:
     """Return the function times `factor`, in the units (q,) of the target, with its uncertainty."""
     rows, kernel, alpha, scale = task.rows, chosen.basis.kernel, chosen.path.alpha, factor * unit
-    held_out, target = chosen.held_out._replace(f=scale * chosen.held_out.f), unit * rows.Y
+    shift = _shift(task, chosen.held_out)
+    held_out, target = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift)), unit * rows.Y
     loss = task.loss.times(unit)
     notes = () if chosen.fits.converged else (NOT_CONVERGED,)
     if chosen.basis.anchors is None:
         expansion, noise, note = _exact(task, kernel, alpha, chosen.f)
-        expansion = expansion.times(scale)
+        expansion = replace(expansion, offset=expansion.offset + shift).times(scale)
         judged = judged_by(task.splits, task.counts, local=False)
         exact = ExactUncertainty(expansion, alpha, noise, judged)
         return LikelihoodSolution(
@@ -176,7 +181,7 @@ def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats)
         thinned(marginal_of(x, rows.weight), None if base == "equality" else MARGINAL_POINTS)
         for x, base in zip(rows.X.T, kernel.terms[0].bases, strict=True)
     )
-    expansion = KernelExpansion(*expansion.times(scale).parts, marginals)
+    expansion = replace(expansion, offset=expansion.offset + shift, marginals=marginals).times(scale)
     z, h = task.loss.working(rows.Y, chosen.f)
     total = Sums.of(chosen.basis.F, z, rows.weight * h)
     folds = slice(None) if chosen.fits.theta.shape[1] == 1 else slice(-1)
@@ -184,6 +189,17 @@ def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats)
     cvplus = posterior_on_anchors(anchors.L, total, RidgePath(total), alpha, len(rows.X), *without)
     inner = LowRankUncertainty(cvplus, scale, anchors.points)
     return LikelihoodSolution(expansion, ScoredUncertainty(inner, target, rows.weight, held_out, loss), notes)
+
+
+def _shift(task: LikelihoodTask, held_out: HeldOut) -> float:
+    """Return the constant that gives a quantile its share of the held-out targets; 0 for other losses.
+
+    A fit is closer to its own rows than to new ones: without this, less than their share of new targets lie outside.
+    """
+    row, f, *_ = held_out
+    if not isinstance(task.loss, Quantile) or len(row) == 0:
+        return 0.0
+    return float(weighted_quantile(task.rows.Y[row] - f, task.rows.weight[row], task.loss.level)[0])
 
 
 def _exact(

@@ -159,7 +159,7 @@ class Systems:
 
 def _hold(loss: Likelihood, Y: Floats, w: Floats) -> float:
     """Return 0, or HOLD where the best offset is infinite: a fold can hold all rows of a rare class, or all counts."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         return 0.0 if np.isfinite(loss.constant(Y, w)).all() else HOLD
 
 
