@@ -16,7 +16,7 @@ from salsa import _core
 ROOT = Path(__file__).parent.parent
 PLACES = {
     "solver": {"src/salsa/solvers/__init__.py", "src/salsa/solvers/subset.py"},
-    "loss": {"src/salsa/losses.py"},
+    "loss": {"src/salsa/losses.py", "src/salsa/options.py"},
 }
 
 PROGRAM = """

@@ -151,4 +151,4 @@ def test_fitting_a_csv_file_passes_at_most_54_files(tmp_path):
     CliRunner().invoke(app, arguments)
     walk = Walk(lambda: CliRunner().invoke(app, arguments))
     assert walk.result.exit_code == 0
-    fitted(walk, 54)
+    fitted(walk, 55)

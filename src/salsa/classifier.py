@@ -16,18 +16,19 @@ from sklearn.utils.validation import check_consistent_length
 from salsa._utils.arrays import Floats
 from salsa._utils.progress import Progress, with_callbacks
 from salsa._utils.threads import parse_threads
+from salsa._utils.unchanged import unchanged_by_failure
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread
 from salsa.data.targets import checked_weights
 from salsa.data.training_range import encoded
-from salsa.estimator import SalsaEstimator, unchanged_by_failure
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
+from salsa.kernel_model import KernelModel
 from salsa.options import check_probability, parse_options
 from salsa.uncertainty.scored import ScoredUncertainty
 
 
-class SalsaClassifier(ClassifierMixin, SalsaEstimator):  # type: ignore[misc]
+class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     """Kernel logistic regression with an additive kernel that is learned from the data.
 
     The model has one function per class, or one for two classes: f(x) = offset + sum_i coef_i k(x, x_i). The
@@ -153,7 +154,9 @@ class SalsaClassifier(ClassifierMixin, SalsaEstimator):  # type: ignore[misc]
     def decision_function(self, X: Any) -> Floats:
         """Return f(X): the log odds (n,) of the second of two classes, or log probabilities up to a constant (n, C)."""
         X = encoded(self, X)
-        return self._shaped(self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs)))
+        f = self.expansion_.predict(X, n_threads=parse_threads(self.n_jobs))
+        values: Floats = f[:, 0] if f.shape[1] == 1 else f
+        return values
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities (n, n_classes) of the classes, in the order of ``classes_``."""

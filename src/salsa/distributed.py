@@ -25,10 +25,10 @@ except ImportError as error:
     raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
 
 from salsa._utils.progress import Progress, with_callbacks
+from salsa._utils.unchanged import unchanged_by_failure
 from salsa.data.blocks import Reading, survey_block, together
 from salsa.data.dask_rows import ClusterRows, delayed_blocks, lengths, partitions
 from salsa.data.targets import check_total_weight
-from salsa.estimator import unchanged_by_failure
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_rows
 from salsa.options import parse_options, parse_resources

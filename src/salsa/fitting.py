@@ -52,7 +52,7 @@ from salsa.data.transforms import skewed_outputs, smearing
 from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
-from salsa.losses import Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
+from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
 from salsa.selection.deviance import choose_by_deviance, robust_targets
 from salsa.selection.order import tell
@@ -192,11 +192,11 @@ def _fit_likelihood(
 
     Kernels are learned on coded targets first. The noise has no levels of groups, which are held out whole.
     """
-    rows, (name, level) = whole.rows, options.loss
+    rows, (name, level, _) = whole.rows, options.loss
     (n, q), D = rows.Y.shape, rows.X.shape[1]
     need = likelihood_bytes(n, D, q, n if rank is None else rank, len(splits.folds), exact=rank is None)
     require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
-    scaled = name in ("huber", "quantile")
+    scaled = named_loss(name, level, rows.Y).link == IDENTITY  # the loss has a scale, which residuals decide
     unit = power_of_two(rows.Y) if scaled else np.ones(q)
     rows = rows._replace(Y=rows.Y / unit, group=None)
     loss = named_loss(name, level, rows.Y, robust_spread(rows.Y, rows.weight) if scaled else 1.0)

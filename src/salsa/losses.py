@@ -495,7 +495,7 @@ def robust_spread(residual: Floats, w: Floats) -> float:
 
 def check_targets(name: str, Y: Floats, used: NDArray[np.bool_]) -> None:
     """Raise ValueError if the loss of this name does not take the targets Y (n, q) of the rows that are used (n,)."""
-    if name == "log_loss":
+    if name in ("squared_error", "log_loss"):
         return
     if Y.shape[1] > 1:
         raise ValueError(f"loss={name!r} takes one target, and y has {Y.shape[1]} columns: fit one model for each")

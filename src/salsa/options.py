@@ -54,11 +54,8 @@ class LossChoice(NamedTuple):
     """The loss that is minimised, by name, and the level of its quantile."""
 
     name: str
-    quantile: float | None = None
-
-    @property
-    def squared(self) -> bool:
-        return self.name == "squared_error"
+    quantile: float | None
+    squared: bool  # the squared error, for which there are closed forms
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +125,7 @@ def _loss(params: Mapping[str, Any]) -> LossChoice:
     if name != "squared_error" and params["solver"] in ("pcg", "features", "divide"):
         solver = f"solver={params['solver']!r} fits squared errors only, not loss={name!r}"
         raise ValueError(f"{solver}: give 'auto', 'exact' or 'lowrank'")
-    return LossChoice(name, None if level is None else float(level))
+    return LossChoice(name, None if level is None else float(level), name == "squared_error")
 
 
 def parse_resources(n_jobs: Any, memory_limit: Any) -> Resources:

@@ -12,15 +12,16 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from salsa._utils.arrays import Floats
 from salsa._utils.progress import Progress, with_callbacks
 from salsa._utils.threads import parse_threads
+from salsa._utils.unchanged import unchanged_by_failure
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread, slices_of
 from salsa.data.rows import Observations
 from salsa.data.targets import checked_rows, checked_weights
 from salsa.data.training_range import encoded
 from salsa.data.transforms import TargetTransform, transformed
-from salsa.estimator import SalsaEstimator, unchanged_by_failure
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
+from salsa.kernel_model import KernelModel
 from salsa.options import check_probability, parse_options
 from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.continuation import find_outside, widened
@@ -30,7 +31,7 @@ from salsa.uncertainty.jackknife import ExactUncertainty
 from salsa.uncertainty.scored import ScoredUncertainty
 
 
-class SalsaRegressor(RegressorMixin, MultiOutputMixin, SalsaEstimator):  # type: ignore[misc]
+class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ignore[misc]
     """Kernel ridge regression with an additive kernel whose interaction order is chosen by cross-validation.
 
     The model is f(x) = offset + sum_i coef_i k(x, x_i). The kernel k sums, over all interactions of the orders 1..d
@@ -290,6 +291,10 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, SalsaEstimator):  # type:
         sd, target = transform.sd(found.prediction, found.sd), found.target
         target = transform.inverse(target) if isinstance(transform, TargetTransform) else target
         return replace(found, target=target, prediction=transform.mean(found.prediction), sd=sd)
+
+    def _shaped(self, values: Floats) -> Floats:
+        """Return values (n, q, ...) as (n, ...) if y had one dimension."""
+        return values[:, 0] if self._fitted.flat else values
 
 
 def predict_encoded(model: SalsaRegressor, X: Floats, coverage: float) -> tuple[Floats, Floats]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from salsa.persistence.model_file import write_model
 from salsa.uncertainty import Unavailable, Uncertainty
 
 
-class SalsaEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted kernel expansion, whatever its targets are."""
 
     def functional_sd(self, k: Floats, prior: Floats) -> Floats:
@@ -41,10 +40,6 @@ class SalsaEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Return the names of the parameters that a model file holds."""
         names: list[str] = cls._get_param_names()
         return names
-
-    def _shaped(self, values: Floats) -> Floats:
-        """Return values (n, q, ...) as (n, ...) if y had one dimension."""
-        return values[:, 0] if self._fitted.flat else values
 
     def _uncertainty(self) -> Uncertainty:
         """Return the uncertainty; an exact fit computes it on first use."""
@@ -70,15 +65,3 @@ class SalsaEstimator(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-@contextmanager
-def unchanged_by_failure(model: BaseEstimator) -> Iterator[None]:
-    """Restore the model, fitted before or not, if a fit fails or is interrupted."""
-    before = model.__dict__.copy()
-    try:
-        yield
-    except BaseException:
-        model.__dict__.clear()
-        model.__dict__.update(before)
-        raise
