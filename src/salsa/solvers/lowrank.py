@@ -48,7 +48,7 @@ MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 BLOCK_NUMBERS = 2**24  # values of features in a block of rows
 SINGLE_ROWS, SINGLE_RANGE = 50_000, (1e-12, 1e12)  # rows, and diagonals of the kernel, whose sums may be in float32
 SINGLE_ERROR, SINGLE_WEIGHTS = 1e-3, (0.01, 100.0)  # least error, as a share of the variance, and range of weights
-ROUNDED, ROUNDED_ROWS = 1e-3, 256  # rounding errors over alpha that are allowed, and the rows that they are measured on
+ROUNDED, ROUNDED_ROWS = 0.01, 256  # rounding errors over alpha that are allowed, and the rows that they are measured on
 LEAST_ROWS, MOST_ROWS = 1024, 8192  # rows of a block
 
 
