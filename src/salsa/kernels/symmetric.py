@@ -31,6 +31,16 @@ def binomials(D: int, d: int) -> Floats:
     return np.array([float(c) if (c := comb(D, m)) <= limit else np.inf for m in range(d + 1)])
 
 
+def weights_within(D: int, size: int, weights: Floats) -> Floats:
+    """Return order weights (d+1,) with which a kernel of D features that uses `size` of them has the divisors C(size, m).
+
+    An additive kernel divides e_m by C(D, m), whatever the number of features that it uses.
+    """
+    d = len(weights) - 1
+    within: Floats = weights * (binomials(D, d) / binomials(size, d))
+    return within
+
+
 def symmetric_sum(s: Floats, weights: Floats) -> Floats:
     """Return sum_m weights_m e_m (...) of the D arrays s (D, ...)."""
     if len(weights) == 0:
