@@ -94,7 +94,7 @@ def maximal(sets: Iterable[Collection[int]]) -> Sets:
     holders: dict[int, list[frozenset[int]]] = {}  # kept sets by feature: only these can hold a set with the feature
     kept = []
     for S in distinct:
-        if not any(S <= other for other in holders.get(min(S), ())):
+        if not any(other >= S for other in holders.get(min(S), ())):
             kept.append(S)
             for feature in S:
                 holders.setdefault(feature, []).append(S)

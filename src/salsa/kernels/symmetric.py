@@ -32,9 +32,9 @@ def binomials(D: int, d: int) -> Floats:
 
 
 def weights_within(D: int, size: int, weights: Floats) -> Floats:
-    """Return order weights (d+1,) with which a kernel of D features that uses `size` of them has the divisors C(size, m).
+    """Return order weights (d+1,) that turn the divisors C(D, m) of a kernel of D features into C(size, m).
 
-    An additive kernel divides e_m by C(D, m), whatever the number of features that it uses.
+    A kernel that uses `size` of its D features is then the kernel of these features alone.
     """
     d = len(weights) - 1
     within: Floats = weights * (binomials(D, d) / binomials(size, d))
