@@ -101,8 +101,8 @@ def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Ker
 
 def _largest_order(options: Options, problem: Problem) -> int:
     """Return the largest order that is allowed, and whose number of products is a float64."""
-    D = problem.X.shape[1]
-    return min(options.kernel.allowed.most(D), largest_order(D))
+    D, allowed = problem.X.shape[1], options.kernel.allowed
+    return min(allowed.most(D) if any(allowed) else D, largest_order(D))
 
 
 def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) -> list[Forms]:
@@ -112,7 +112,9 @@ def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) 
     """
     D, choice, orders = problem.X.shape[1], options.kernel, options.order.candidates
     base = SMOOTH if set(problem.base) == {"equality"} else choice.base  # terms of other base kernels would be the same
-    sets, highest = maximal([j for j in S if varying[j]] for S in choice.allowed.sets), choice.allowed.highest
+    highest, sets = choice.allowed
+    if sets:
+        sets = maximal([j for j in S if varying[j]] for S in sets)
     count = max(map(len, sets), default=int(varying.sum()))
     sets = sets if len(sets) > 1 else ()
     if choice.up_to and not orders and highest is None:
@@ -161,8 +163,8 @@ def _kernel_family(options: Options, problem: Problem) -> KernelOf:
     bandwidth, relevance = _bandwidths(options, problem), np.ones(D) if choice.relevance is None else choice.relevance
     shared = problem.base, problem.distributions
     sets = [(S, len(S)) for S in choice.allowed.sets if len(S) > 1]
-    if lone := lone_features(choice.allowed.sets):
-        sets.append((lone, 1))  # one term for all: order 1 is the sum over features
+    if len(sets) < len(choice.allowed.sets):
+        sets.append((lone_features(choice.allowed.sets), 1))  # one term for all: order 1 is the sum over features
 
     def weights_of(order: int) -> Floats:
         weights = np.zeros(order + 1)
