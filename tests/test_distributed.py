@@ -102,8 +102,9 @@ class TestFit:
     def test_sets_of_columns_by_name_give_the_fit_in_memory(self, client, known):
         X, y, _ = known
         table = pd.DataFrame(X, columns=list("abcdef"))
-        options = PARAMETERS | {"interaction_cst": [{"a", "d"}, {"b", "c"}]}
-        found = DaskSalsaRegressor(client, **options).fit(dd.from_pandas(table, npartitions=3), da.from_array(y))
+        options = PARAMETERS | {"interaction_cst": [{"a", "d"}, {"b", "c"}], "kernel": "matern52"}
+        frame = dd.from_pandas(table.assign(y=y), npartitions=3)
+        found = DaskSalsaRegressor(client, **options).fit(frame.drop(columns="y"), frame["y"])
         close(found, SalsaRegressor(**options).fit(table, y), table)
         assert [np.flatnonzero(term.relevance).tolist() for term in found.expansion_.kernel.terms] == [
             [0, 3],
