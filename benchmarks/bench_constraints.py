@@ -38,6 +38,11 @@ def pairs(X: Floats) -> Floats:
     return np.sin(4 * X[:, 0] * X[:, 1]) + 2 * X[:, 2] * X[:, 3] + np.maximum(X[:, 4], X[:, 5])
 
 
+def smooth_pairs(X: Floats) -> Floats:
+    """Return interactions of three pairs without an edge."""
+    return np.sin(4 * X[:, 0] * X[:, 1]) + 2 * X[:, 2] * X[:, 3] + X[:, 4] * X[:, 5]
+
+
 def curves(X: Floats) -> Floats:
     """Return curves of four features."""
     return np.sin(4 * X[:, 0]) + np.abs(X[:, 1]) + X[:, 2] ** 3 + np.exp(X[:, 3])
@@ -50,9 +55,11 @@ def in_pairs(D: int) -> list[set[int]]:
 CASES: dict[str, tuple[Any, int, Any]] = {
     "sets of 2, 3 and 5": (two_sets, 10, [{0, 1}, {2, 3, 4}]),
     "overlapping sets": (two_sets, 10, [{0, 1, 5}, {2, 3, 4}, {4, 5, 6, 7}, {7, 8, 9}]),
+    "5 pairs": (pairs, 10, in_pairs(10)),
     "10 pairs": (pairs, size(20, 6), in_pairs(size(20, 6))),
     "50 pairs": (pairs, size(100, 8), in_pairs(size(100, 8))),
     "pairwise": (pairs, 10, "pairwise"),
+    "pairwise, no edge": (smooth_pairs, 10, "pairwise"),
     "no_interactions": (curves, 10, "no_interactions"),
 }
 
