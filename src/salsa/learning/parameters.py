@@ -62,7 +62,7 @@ class SumParameters:
         self.sd = np.where(self.constant, 1.0, norm / np.sqrt(count))
         self.blocks, self.size = _layout(forms, self.D)
         self.bases = {form.base: problem.bases(form.base) for form in forms}
-        sizes = {block.features.tobytes(): len(block.features) for block in self.blocks}  # of all sets
+        sizes = {block.features.tobytes(): len(block.features) for block in self.blocks}  # one per set
         self.shares = np.array([len(block.features) / sum(sizes.values()) for block in self.blocks])
         self.mean, self.precision = np.zeros(self.size), np.zeros(self.size)
         for block, share in zip(self.blocks, self.shares, strict=True):
