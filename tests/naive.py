@@ -58,6 +58,28 @@ def additive_kernel(X, Z, bandwidth, relevance, order_weights, base="gaussian") 
     return sum(w * elementary_symmetric(s, m) / comb(D, m) for m, w in enumerate(order_weights))
 
 
+def sum_over_sets(X, Z, sets, bandwidth, relevance, order, base="gaussian", exact=False) -> np.ndarray:
+    """Return K (n, m): the sum over sets S of the additive kernel of the columns in S, of orders 1..min(order, |S|)."""
+    total = np.zeros((len(X), len(Z)))
+    for S in map(list, sets):
+        d = min(order, len(S))
+        weights = np.eye(d + 1)[d] if exact else np.append(0.0, np.ones(d))
+        total += additive_kernel(X[:, S], Z[:, S], bandwidth[S], relevance[S], weights, base)
+    return total
+
+
+def mixed_difference(f, X: np.ndarray, j: int, k: int, values: tuple[float, float]) -> np.ndarray:
+    """Return f(a,b) - f(a',b) - f(a,b') + f(a',b') (n,): zero for all a, b if f has no interaction of x_j and x_k."""
+    total = np.zeros(len(X))
+    for first in (False, True):
+        for second in (False, True):
+            Z = X.copy()
+            Z[:, j] = np.where(first, values[0], X[:, j])
+            Z[:, k] = np.where(second, values[1], X[:, k])
+            total += (1 if first == second else -1) * f(Z)
+    return total
+
+
 def mpmath_kernel(x, z, bandwidth, relevance, weights, base: Sequence[str]) -> mpmath.mpf:
     """Return sum_m weights_m e_m(a_1 k_1, ..., a_D k_D) of one pair of rows, in mpmath's precision."""
     s = []

@@ -99,6 +99,19 @@ class TestFit:
         np.testing.assert_allclose(one.predict(frame[features]).compute(), one.predict(table[features]))
         assert one.score(frame[features], frame["y"]) == pytest.approx(one.score(table[features], table["y"]))
 
+    def test_sets_of_columns_by_name_give_the_fit_in_memory(self, client, known):
+        X, y, _ = known
+        table = pd.DataFrame(X, columns=list("abcdef"))
+        options = PARAMETERS | {"interaction_cst": [{"a", "d"}, {"b", "c"}], "kernel": "matern52"}
+        frame = dd.from_pandas(table.assign(y=y), npartitions=3)
+        found = DaskSalsaRegressor(client, **options).fit(frame.drop(columns="y"), frame["y"])
+        close(found, SalsaRegressor(**options).fit(table, y), table)
+        assert [np.flatnonzero(term.relevance).tolist() for term in found.expansion_.kernel.terms] == [
+            [0, 3],
+            [1, 2],
+            [4, 5],
+        ]
+
     def test_groups_give_the_fit_in_memory(self, client, known):
         """The rows of a group lie in several partitions."""
         X, y, _ = known

@@ -38,7 +38,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
 
     Parameters
     ----------
-    order, alpha, relevance, interactions, kernel, bandwidth : as in ``SalsaRegressor``.
+    order, alpha, relevance, interactions, interaction_cst, kernel, bandwidth : as in ``SalsaRegressor``.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
         table in which the classes have these weights.
@@ -73,6 +73,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         class_weight: Any = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
+        interaction_cst: Any = None,
         kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
@@ -89,6 +90,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         self.class_weight = class_weight
         self.relevance = relevance
         self.interactions = interactions
+        self.interaction_cst = interaction_cst
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.solver = solver

@@ -32,6 +32,7 @@ from salsa._utils.weighted import power_of_two
 from salsa.data.blocks import RawBlock, Reading, Source, Survey, Table, read_parts, read_table, survey
 from salsa.data.columns import Columns
 from salsa.data.copies import row_hashes
+from salsa.data.interaction_sets import resolved
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
 from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
@@ -80,7 +81,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
     check_targets(options.loss.name, rows.Y, used)
     _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
-    _check_features(options, len(seen.columns.names))
+    options = _for_columns(options, seen.columns.names)
     return _fit_in_memory(options, table, _column_notes(seen), progress)
 
 
@@ -99,7 +100,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_rank(options, n)
-    _check_features(options, D)
+    options = _for_columns(options, seen.columns.names)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows or not options.loss.squared:
         size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
@@ -379,12 +380,25 @@ def _order_notes(ordered: bool) -> list[str]:
     return ["later rows judge: every choice and interval is for rows that follow; a trend in time is not continued"]
 
 
-def _check_features(options: Options, D: int) -> None:
-    """Refuse orders above the number of features, and relevances or bandwidths that are not one per feature."""
+def _for_columns(options: Options, names: tuple[str, ...]) -> Options:
+    """Return the options for a table with these columns: sets of features hold positions, orders are possible ones.
+
+    Refuse orders above the number of features, and relevances or bandwidths that are not one per feature.
+    """
+    D, choice = len(names), options.kernel
     for d in options.order.candidates:
         if d > D:
             raise ValueError(f"order={d!r}: an order is an integer from 1 to {D}, the number of features")
     for name in ("relevance", "bandwidth"):
-        values = getattr(options.kernel, name)
+        values = getattr(choice, name)
         if values is not None and values.shape != (D,):
             raise ValueError(f"{name} has {len(values)} values: an array of {D} numbers is needed, one per feature")
+    if not choice.allowed.sets:
+        return options
+    choice = choice._replace(allowed=resolved(choice.allowed, names))
+    most = choice.allowed.most(D)
+    if not choice.up_to and (above := [d for d in options.order.candidates if d > most]):
+        advice = f"the largest set of interaction_cst has {most} features; give an order of at most {most}"
+        raise ValueError(f"order={above[0]} with interactions='exact': {advice}")
+    order = options.order._replace(candidates=tuple(dict.fromkeys(min(d, most) for d in options.order.candidates)))
+    return replace(options, order=order, kernel=choice)

@@ -12,6 +12,7 @@ import numpy as np
 from salsa._utils.arrays import Floats
 from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.threads import parse_threads
+from salsa.data.interaction_sets import Allowed, parse_allowed
 from salsa.data.splits import parse_cv
 from salsa.data.transforms import TRANSFORMS
 from salsa.kernels.base import NUMERIC_BASES
@@ -40,6 +41,7 @@ class KernelChoice(NamedTuple):
     factor: float  # c in h_j = c sd_j n^(-1/5), where bandwidths are neither learned nor given
     bandwidth: Floats | None  # (D,) if given
     learned_bandwidth: bool
+    allowed: Allowed = Allowed()  # the interactions that the function may have
 
 
 class Resources(NamedTuple):
@@ -92,9 +94,12 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         factor=factor,
         bandwidth=bandwidth,
         learned_bandwidth=is_text(params["bandwidth"], "auto"),
+        allowed=Allowed() if params["interaction_cst"] is None else parse_allowed(params["interaction_cst"]),
     )
+    order = _order(params["order"])
+    _check_highest(order, kernel.allowed.highest, params["interaction_cst"])
     return Options(
-        _order(params["order"]),
+        order,
         _alphas(params["alpha"]),
         kernel,
         None if params["solver"] == "auto" else params["solver"],
@@ -152,6 +157,13 @@ def _order(order: Any) -> OrderChoice:
         if isinstance(d, bool) or not isinstance(d, numbers.Integral) or d < 1:
             raise ValueError(f"order={d!r}: an order is an integer from 1 to the number of features")
     return OrderChoice(tuple(int(d) for d in candidates))
+
+
+def _check_highest(order: OrderChoice, highest: int | None, word: Any) -> None:
+    """Refuse given orders above the largest order that a word such as "pairwise" allows."""
+    if highest is not None and (above := [d for d in order.candidates if d > highest]):
+        advice = f"give an order of at most {highest}, or interaction_cst=None"
+        raise ValueError(f"order={above[0]} contradicts interaction_cst={word!r}: {advice}")
 
 
 def _alphas(alpha: Any) -> tuple[float, ...] | None:

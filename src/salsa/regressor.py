@@ -64,6 +64,11 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d, or only d (the paper). Weights of orders are equal unless they are learned.
+    interaction_cst : None, "pairwise", "no_interactions" or list of sets of features, default=None
+        The features that may interact, as in scikit-learn's HistGradientBoostingRegressor. With sets of features, by
+        name or by position, f is a sum of functions of the features of one set each: interactions between sets are
+        absent exactly. Features that are in no set form one additional set. "pairwise" allows the orders 1 and 2,
+        "no_interactions" order 1 alone.
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
         is Gaussian (the paper) if relevances are equal or given, otherwise Matern 5/2; learned sums also have a rough
@@ -139,6 +144,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
+        interaction_cst: Any = None,
         kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
@@ -157,6 +163,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         self.target_transform = target_transform
         self.relevance = relevance
         self.interactions = interactions
+        self.interaction_cst = interaction_cst
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.solver = solver

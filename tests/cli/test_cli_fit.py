@@ -58,6 +58,31 @@ class TestFit:
         assert (model.random_state, model.n_jobs, list(model.feature_names_in_)) == (7, 1, ["c", "d"])
         assert model.search_.results[0].path.alphas.tolist() == [0.1, 1.0]
 
+    @pytest.mark.parametrize(
+        ("given", "parameter"), [("a, b;c", [["a", "b"], ["c"]]), ("pairwise", "pairwise"), (None, None)]
+    )
+    def test_columns_that_may_interact_reach_the_estimator_and_the_summary(self, call, folder, given, parameter):
+        interact = () if given is None else ("--interact", given)
+        arguments = ("--target", "y", "--out", "m.salsa", "--relevance", "equal", *interact)
+        assert call("fit", "train.csv", *arguments)[0] == 0
+        assert salsa.load("m.salsa").interaction_cst == parameter
+        assert json.loads(call("info", "m.salsa", "--json")[1])["interaction_cst"] == parameter
+        shown = re.search(r"interact +(.*)\n", call("info", "m.salsa")[1])
+        assert (None if shown is None else shown[1]) == {"a, b;c": "a, b; c"}.get(given, given)
+
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ("a,;b", "--interact a,;b: give pairwise or no_interactions, or sets of columns such as area,rooms;age"),
+            ("a,y", "'y', which is no column of this table"),
+        ],
+    )
+    def test_wrong_sets_of_columns_are_refused(self, call, folder, given, message):
+        code, _, err = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--interact", given)
+        assert code != 0
+        assert message in err
+        assert not Path("m.salsa").exists()
+
     def test_a_fixed_order_and_alpha_give_no_r2(self, call, folder):
         arguments = ["fit", "train.csv", "--target", "y", "--out", "m.salsa", "--order", "2", "--alpha", "0.1"]
         assert re.search(r"alpha +0.1\nnote ", call(*arguments)[1])

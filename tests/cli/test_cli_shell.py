@@ -218,6 +218,7 @@ class TestCompletion:
             ("fit t.csv --kernel gau", "gaussian"),
             ("fit t.csv --relevance ", "learned equal"),
             ("fit t.csv --interactions ", "up_to exact"),
+            ("fit t.csv --interact ", "pairwise no_interactions"),
             ("fit t.csv --order ", "auto bisect"),
             ("fit t.csv --alpha ", "auto"),
             ("fit t.csv --bandwidth r", "rule_of_thumb"),

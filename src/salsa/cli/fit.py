@@ -16,12 +16,14 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
+LIMITS = ("pairwise", "no_interactions")  # words that stand for sets of columns
 CURVES = sorted(NUMERIC_BASES, key=lambda name: BASE_KERNELS[name].smoothness, reverse=True)
 HELP = {
     "order": "How many columns may interact: auto, bisect, a number such as 3, or candidates such as 1,2,3.",
     "alpha": "Smoothing: auto, a number such as 0.1, or candidates such as 0.1,1.",
     "relevance": "learned: learn which columns matter; equal: all columns alike, as in the paper.",
     "interactions": "up_to: all orders up to ORDER; exact: only ORDER, as in the paper.",
+    "interact": "Columns that may interact: pairwise, no_interactions, or sets such as 'area,rooms;age,heating'.",
     "kernel": f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
     "bandwidth": "Width of the kernels: auto, rule_of_thumb, or a factor of the rule (the paper: 20).",
     "memory": "Memory limit, such as 4GB; default: 80 % of the available memory.",
@@ -36,6 +38,7 @@ def fit(
     alpha: Annotated[str, option("ALPHA", HELP["alpha"], complete_words(*ALPHAS))] = "auto",
     relevance: Annotated[str, option("KIND", HELP["relevance"], complete_words("learned", "equal"))] = "learned",
     interactions: Annotated[str, option("KIND", HELP["interactions"], complete_words("up_to", "exact"))] = "up_to",
+    interact: Annotated[str | None, option("SETS", HELP["interact"], complete_words(*LIMITS))] = None,
     kernel: Annotated[str, option("NAME", HELP["kernel"], complete_words("auto", *CURVES))] = "auto",
     bandwidth: Annotated[str, option("WIDTH", HELP["bandwidth"], complete_words(*WIDTHS))] = "auto",
     cv: Annotated[int, option("FOLDS", "Number of cross-validation folds.")] = 5,
@@ -71,6 +74,7 @@ def fit(
         alpha=_numbers("alpha", alpha, float, ALPHAS, "0.1,1"),
         relevance=relevance,
         interactions=interactions,
+        interaction_cst=_sets(interact),
         kernel=kernel,
         bandwidth=_numbers("bandwidth", bandwidth, float, WIDTHS, "20"),
         rank=rank,
@@ -235,6 +239,16 @@ def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequenc
     except ValueError:
         raise ValueError(f"--{name} {text}: give {', '.join(words)} or numbers such as {example}") from None
     return values if len(values) > 1 else values[0]
+
+
+def _sets(text: str | None) -> Any:
+    """Parse sets of columns: "a,b;c" -> [["a", "b"], ["c"]]; words such as "pairwise" are returned unchanged."""
+    if text is None or text in LIMITS:
+        return text
+    sets = [[name.strip() for name in part.split(",")] for part in text.split(";")]
+    if not all(map(all, sets)):
+        raise ValueError(f"--interact {text}: give {' or '.join(LIMITS)}, or sets of columns such as area,rooms;age")
+    return sets
 
 
 def _size(text: str | None) -> str | None:

@@ -1,5 +1,6 @@
 """salsa info: show the contents of a model file."""
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,8 @@ from salsa.cli.show import print_fields, print_records, show
 
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
+
+MOST_LISTED = 3  # terms of a kernel that are named one by one
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
@@ -37,12 +40,25 @@ def _summary(path: str) -> dict[str, Any]:
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,
-        "kernel": " + ".join(term.numeric_base for term in model.expansion_.kernel.terms),
+        "kernel": _kernel_in_words([term.numeric_base for term in model.expansion_.kernel.terms]),
         "interactions": model.interactions,
+        "interaction_cst": model.interaction_cst,
         **cross_validated(model),
         "rho": model.search_.rho,
         "notes": list(model.search_.notes),
     }
+
+
+def _kernel_in_words(bases: list[str]) -> str:
+    """Return the base kernels of the terms; many terms, one per set of features, are counted."""
+    if len(bases) <= MOST_LISTED:
+        return " + ".join(bases)
+    return " + ".join(f"{count} times {base}" for base, count in Counter(bases).items())
+
+
+def _sets_in_words(allowed: str | list[list[str | int]]) -> str:
+    """Return the columns that may interact, as ``salsa fit --interact`` takes them."""
+    return allowed if isinstance(allowed, str) else "; ".join(", ".join(map(str, S)) for S in allowed)
 
 
 def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
@@ -101,6 +117,8 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     used = sum(feature["relevance"] > 0 for feature in summary["features"])
     yield "features", f"{len(summary['features'])}, {used} used"
     yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
+    if summary["interaction_cst"] is not None:
+        yield "interact", _sets_in_words(summary["interaction_cst"])
     yield "alpha", f"{summary['alpha']:.4g}"
     yield "kernel", summary["kernel"]
     yield from r2_field(summary)

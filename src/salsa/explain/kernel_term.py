@@ -61,8 +61,11 @@ class KernelTerm:
     @cached_property
     def mean_twice(self) -> Floats:
         """a_j q_j (D,): the mean of a_j k_j(X, X') over two draws from the background."""
-        backgrounds = enumerate(self.background)
-        return np.array([feature_means(self.kernel, j, rug.points, rug) @ rug.weights for j, rug in backgrounds])
+        means = np.zeros(len(self.background))
+        for j in self.active:
+            rug = self.background[j]
+            means[j] = feature_means(self.kernel, j, rug.points, rug) @ rug.weights
+        return means
 
     def has_effect(self, S: Sequence[int]) -> bool:
         """Return whether the term has a part in the effect of the features S."""

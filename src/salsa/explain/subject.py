@@ -83,6 +83,11 @@ class Subject:
         """Numbers of the features that the function uses: their relevance is not zero in one of the terms."""
         return sorted({j for term in self.terms for j in term.active})
 
+    @cached_property
+    def users(self) -> dict[int, list[int]]:
+        """Numbers of the terms that use each feature, for every feature that the function uses."""
+        return {j: [t for t, term in enumerate(self.terms) if j in term.active] for j in self.active}
+
     @property
     def order(self) -> int:
         """Order of the largest interaction that the function can have."""

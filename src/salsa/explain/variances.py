@@ -84,23 +84,25 @@ def _pair_variances(subject: Subject, coef: Floats, roots: dict[int, Floats]) ->
     """Return the variances (D, D) of the effects of all pairs of features; the diagonal is zero."""
     D = len(subject.columns.names)
     pairs = np.zeros((D, D))
-    for j, root in roots.items():
-        u = _coefficients_beside(subject, coef, j)
+    for j in roots:
+        u, users = _coefficients_beside(subject, coef, j), subject.users[j]
         for k in range(j + 1, D):
-            if k in roots:
-                surface = dgemm(1.0, root * u[k], roots[k], trans_b=1)
-                pairs[j, k] = pairs[k, j] = np.sum(surface**2)
+            common = [t for t in users if t in subject.users.get(k, ())]
+            if common:
+                own = u[k, [users.index(t) for t in common]].reshape(-1)
+                left, right = (_columns_of(subject, roots, feature, common) for feature in (j, k))
+                pairs[j, k] = pairs[k, j] = np.sum(dgemm(1.0, left * own, right, trans_b=1) ** 2)
     return pairs
 
 
 def _coefficients_beside(subject: Subject, coef: Floats, j: int) -> Floats:
-    """Return coef_i r_S(i) (D, T r) of S = {j, k} for every feature k, term by term; 0 where the term has no f_S."""
-    u = np.zeros((len(subject.columns.names), len(subject.terms), len(coef)))
-    for t, term in enumerate(subject.terms):
-        if j in term.active:
-            others = [k for k in term.active if k != j]
-            u[others, t] = coef * each_outside(term.means[:, others].T, term.weights[1:])
-    return u.reshape(len(u), -1)
+    """Return coef_i r_S(i) (D, U, r) of S = {j, k} for every feature k and the U terms with j; 0 if there is no f_S."""
+    u = np.zeros((len(subject.columns.names), len(subject.users[j]), len(coef)))
+    for place, t in enumerate(subject.users[j]):
+        term = subject.terms[t]
+        others = [k for k in term.active if k != j]
+        u[others, place] = coef * each_outside(term.means[:, others].T, term.weights[1:])
+    return u
 
 
 def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S: list[int]) -> float:
@@ -108,7 +110,7 @@ def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S:
     terms = [t for t, term in enumerate(subject.terms) if term.has_effect(S)]
     if not terms:
         return 0.0
-    R = [np.hstack([_columns_of(roots[j], t, len(coef)) for t in terms]) for j in S]
+    R = [_columns_of(subject, roots, j, terms) for j in S]
     u, variance = np.concatenate([coef * subject.terms[t].outside(S) for t in terms]), 0.0
     for rows in row_blocks(len(u), len(u)):
         variance += float(u[rows] @ reduce(np.multiply, [root[:, rows].T @ root for root in R]) @ u)
@@ -116,7 +118,7 @@ def variance_of_set(subject: Subject, coef: Floats, roots: dict[int, Floats], S:
 
 
 def variance_roots(subject: Subject) -> dict[int, Floats]:
-    """Return R_j (rank, T r) for every active feature j, with r columns for each of the T terms.
+    """Return R_j (rank, U r) for every active feature j, with r columns for each of the U terms that use it.
 
     R_j(t)' R_j(u) is a_j(t) a_j(u) times the mean over the background of c_j(X; i) of term t times c_j(X; l) of term u.
     R_j comes from a pivoted QR of the weighted c_j of all terms, which squares nothing. Rows of R_j below rounding are
@@ -126,7 +128,7 @@ def variance_roots(subject: Subject) -> dict[int, Floats]:
 
 
 def _root(subject: Subject, j: int) -> Floats:
-    users = [t for t, term in enumerate(subject.terms) if j in term.active]
+    users = subject.users[j]
     kernels, r = [subject.terms[t].kernel for t in users], len(subject.expansion.anchors)
     points, weights = subject.background[j]
     if not subject.columns.categorical[j]:
@@ -137,15 +139,18 @@ def _root(subject: Subject, j: int) -> Floats:
     C = np.sqrt(weights)[:, None] * np.hstack(centred)
     R, order = qr(C, mode="r", pivoting=True, overwrite_a=True, check_finite=False)
     rank = max(1, int(np.sum(np.abs(R.diagonal()) > 8 * _EPS * relevance.max())))
-    root: Floats = np.zeros((rank, len(subject.terms) * r))
-    columns = np.concatenate([np.arange(t * r, (t + 1) * r) for t in users])
-    root[:, columns[order]] = R[:rank] / np.repeat(scale, r)[order]
+    root: Floats = np.zeros((rank, len(users) * r))
+    root[:, order] = R[:rank] / np.repeat(scale, r)[order]
     return root
 
 
-def _columns_of(root: Floats, t: int, r: int) -> Floats:
-    """Return the columns (rank, r) of term t."""
-    return root[:, t * r : (t + 1) * r]
+def _columns_of(subject: Subject, roots: dict[int, Floats], j: int, terms: list[int]) -> Floats:
+    """Return the columns (rank, len(terms) r) of R_j that belong to some of the terms that use feature j."""
+    users, root = subject.users[j], roots[j]
+    if terms == users:
+        return root
+    r = root.shape[1] // len(users)
+    return np.hstack([root[:, place * r : (place + 1) * r] for place in map(users.index, terms)])
 
 
 def _merged(marginal: Distribution, bandwidth: float) -> Distribution:
@@ -172,7 +177,7 @@ def _higher_variances(subject: Subject, coef: Floats, roots: dict[int, Floats]) 
         shared = [j for j in x.active if j in z.active]
         if (d := min(x.order, z.order, len(shared))) < 3:
             continue
-        x_roots, z_roots = ([_columns_of(roots[j], place, len(coef)) for j in shared] for place in (t, u))
+        x_roots, z_roots = ([_columns_of(subject, roots, j, [place]) for j in shared] for place in (t, u))
         if t == u:
             total = _variances_of_term(x, coef, x_roots)
         else:

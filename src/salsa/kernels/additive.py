@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -141,15 +140,22 @@ class AdditiveKernel:
     @cached_property
     def variance_with_each(self) -> Floats:
         """The prior variance (D,) of all effects with each feature: the part of k(x, x) that its relevance adds."""
-        return self.relevance * each_outside(self.relevance, self.order_weights * self.normaliser)
+        used, found = self.relevance > 0, np.zeros(self.n_features)
+        relevance = self.relevance[used]
+        found[used] = relevance * each_outside(relevance, self.order_weights * self.normaliser)
+        return found
 
     @cached_property
     def variation(self) -> Floats:
-        """One minus the mean of k_j over pairs of values of each feature (D,); one without distributions."""
+        """One minus the mean of k_j over pairs of values of each feature in use (D,).
+
+        It is one for features of relevance zero, and without distributions.
+        """
+        found = np.ones(self.n_features)
         if self.distributions is None:
-            return np.ones(self.n_features)
-        found = np.empty(self.n_features)
-        for j, (points, weights) in enumerate(self.distributions):
+            return found
+        for j in np.flatnonzero(self.relevance).tolist():
+            points, weights = self.distributions[j]
             K = pair_loops.block((self.of_feature(j),), points[:, None], None, 1)
             found[j] = 1 - weights @ K @ weights
         return np.maximum(found, np.finfo(np.float64).eps)
@@ -171,7 +177,7 @@ class AdditiveKernel:
         return for_the_core(rows)
 
     def _find_diagonal(self) -> float:
-        e = elementary_symmetric(self.relevance, self.order)
+        e = elementary_symmetric(self.relevance[self.relevance > 0], self.order)
         with np.errstate(over="ignore", invalid="ignore"):
             return float(self.order_weights @ (e * self.normaliser)) if np.isfinite(e).all() else np.inf
 
@@ -191,11 +197,14 @@ def _frozen_vector(values: ArrayLike, name: str) -> Floats:
     return vector
 
 
-def _base_codes(base: str | Sequence[str], D: int) -> NDArray[np.int8]:
+@lru_cache(maxsize=256)
+def _base_codes(base: str | tuple[str, ...], D: int) -> NDArray[np.int8]:
     """Return the compiled core's numbers of the base kernels (D,)."""
     names = [base] * D if isinstance(base, str) else list(base)
     if len(names) != D:
         raise ValueError(f"base has {len(names)} names for {D} features")
     if unknown := sorted(set(names) - set(_CODES)):
         raise ValueError(f"unknown base kernel {unknown[0]!r}; choose from {', '.join(_CODES)}")
-    return np.array([_CODES[name] for name in names], dtype=np.int8)
+    codes = np.array([_CODES[name] for name in names], dtype=np.int8)
+    codes.flags.writeable = False
+    return codes

@@ -31,6 +31,16 @@ def binomials(D: int, d: int) -> Floats:
     return np.array([float(c) if (c := comb(D, m)) <= limit else np.inf for m in range(d + 1)])
 
 
+def weights_within(D: int, size: int, weights: Floats) -> Floats:
+    """Return order weights (d+1,) that turn the divisors C(D, m) of a kernel of D features into C(size, m).
+
+    A kernel that uses `size` of its D features is then the kernel of these features alone.
+    """
+    d = len(weights) - 1
+    within: Floats = weights * (binomials(D, d) / binomials(size, d))
+    return within
+
+
 def symmetric_sum(s: Floats, weights: Floats) -> Floats:
     """Return sum_m weights_m e_m (...) of the D arrays s (D, ...)."""
     if len(weights) == 0:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.progress import unheard
 from salsa._utils.weighted import power_of_two
+from salsa.data.interaction_sets import Sets
 from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.kernels import Kernel
@@ -20,12 +21,14 @@ from salsa.kernels.marginals import Distribution
 class Form(NamedTuple):
     """The form of a term of a learned kernel: the base kernel of its numbers, and its orders lowest..highest.
 
-    Without orders the term is the product of all features.
+    Without orders the term is the product of all features. With sets there is such a term for the features of each set;
+    the terms of all sets share one prior of their bandwidths.
     """
 
     base: str
     lowest: int = 0
     highest: int = 0
+    sets: Sets = ()  # disjoint sets of as many features each; none: one set of all features
 
     @property
     def is_product(self) -> bool:

@@ -32,7 +32,8 @@ CONVERGED, PATIENCE = 5e-4, 5  # learning ends when so many iterations gain less
 MOST_ROWS = 3000  # more rows do not loosen this
 STEEP = 1.0  # derivative of the log posterior by a logarithm, at which learning does not end
 NOISE_GRID = np.geomspace(1e-6, 2.0, 9)  # noise variances that are tried first when the rows change
-FEW = 16  # with at most so many features, the removal of each is tried
+FEW = 16  # with at most so many features or terms, the removal of each is tried
+FEW_TERMS = 3  # with at most so many terms, each removal is followed by new tries
 PRUNING_ROUNDS = 3
 LOG_NOISE_RANGE = tuple(np.log(NOISE_RANGE).tolist())
 LOG_SCALE_RANGE = (float(np.log(1e-4)), float(np.log(1e4)))  # variance of the function / variance of the target
@@ -245,13 +246,8 @@ class Posterior:
         def fit_without(count: int) -> float:
             return self.fit_of(self.parameters.without(theta, order[:count], levels))
 
-        fit, low, high = self.fit_of(theta), 0, len(order) - 1
-        while low < high:
-            count = (low + high + 1) // 2
-            low, high = (count, high) if fit_without(count) <= fit + allowance * count else (low, count - 1)
-        while low and fit_without(low) - fit_without(low - 1) > allowance:  # the last one is not worth its price
-            low -= 1
-        return self.parameters.without(theta, order[:low], levels) if low else theta
+        count = _most_removed(self.fit_of(theta), fit_without, len(order) - 1, allowance)
+        return self.parameters.without(theta, order[:count], levels) if count else theta
 
     def _removal_order(self, theta: Floats, levels: Floats) -> Places:
         """Return the present features, the least useful first: each is tried alone if there are few."""
@@ -262,15 +258,41 @@ class Posterior:
         return present[np.argsort(fits, kind="stable")]
 
     def drop_terms(self, theta: Floats, allowance: float) -> Floats:
-        """Remove terms that cost at most `allowance` of log likelihood, the cheapest first; one term stays."""
+        """Remove terms that cost at most `allowance` of log likelihood, the cheapest first; one term stays.
+
+        Many terms are tried in the order of what each costs alone, or of their prior variances, and their number is
+        found by halving.
+        """
+        places = self.parameters.present_terms(theta)
+        if len(places) > FEW_TERMS:
+            order = self._removal_order_of_terms(theta, places)
+
+            def fit_without(count: int) -> float:
+                return self.fit_of(self._without_terms(theta, order[:count]))
+
+            count = _most_removed(self.fit_of(theta), fit_without, len(order) - 1, allowance)
+            theta = self._without_terms(theta, order[:count])
+            places = self.parameters.present_terms(theta)
         limit = self.fit_of(theta)
-        while len(places := self.parameters.present_terms(theta)) > 1:
+        while FEW_TERMS >= len(places) > 1:
             limit += allowance
             fits = {place: self.fit_of(self.parameters.without_term(theta, place)) for place in places}
             cheapest = min(fits, key=lambda place: fits[place])
             if fits[cheapest] > limit:
                 break
             theta = self.parameters.without_term(theta, cheapest)
+            places = self.parameters.present_terms(theta)
+        return theta
+
+    def _removal_order_of_terms(self, theta: Floats, places: list[int]) -> list[int]:
+        """Return the terms, the least useful first: each is tried alone if there are few."""
+        if len(places) > FEW:
+            return sorted(places, key=self.parameters.variances(theta).__getitem__)
+        return sorted(places, key=lambda place: self.fit_of(self.parameters.without_term(theta, place)))
+
+    def _without_terms(self, theta: Floats, places: Sequence[int]) -> Floats:
+        for place in places:
+            theta = self.parameters.without_term(theta, place)
         return theta
 
     def result(self, theta: Floats, fit: float | None = None) -> LearnedKernel:
@@ -278,6 +300,20 @@ class Posterior:
         evidence = -(self.fit_of(theta) if fit is None else fit) - self.parameters.prior(theta)[0]
         kernel, s2 = sum_of(self.parameters.kernel(theta).terms), float(np.exp(theta[-1]))
         return LearnedKernel(kernel, s2, evidence, theta, self.forms, self.rho)
+
+
+def _most_removed(fit: float, fit_without: Callable[[int], float], most: int, allowance: float) -> int:
+    """Return how many of at most `most` can be removed at `allowance` of log likelihood each, found by halving.
+
+    `fit` is minus the log likelihood with all of them.
+    """
+    low, high = 0, most
+    while low < high:
+        count = (low + high + 1) // 2
+        low, high = (count, high) if fit_without(count) <= fit + allowance * count else (low, count - 1)
+    while low and fit_without(low) - fit_without(low - 1) > allowance:  # the last one is not worth its price
+        low -= 1
+    return low
 
 
 def _matrix(kernel: SumKernel, part: Part, threads: int | None) -> Floats:

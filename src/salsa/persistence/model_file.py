@@ -48,6 +48,7 @@ WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
+_LATER = {"target_transform", "interaction_cst"}  # files of earlier versions lack these; other files always hold them
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
 Other = TypeVar("Other")
@@ -89,7 +90,7 @@ def read_model(path: str | os.PathLike[str], regressor: type[Model], classifier:
         parameters = entry(header, "parameters", {dict})
         model: Any = (classifier if "classes" in header else regressor)(**parameters)
         parse_resources(model.n_jobs, model.memory_limit)
-        lost = sorted(set(model.get_params()) - set(parameters))
+        lost = sorted(set(model.get_params()) - set(parameters) - _LATER)
         assign(model, _fitted(header, arrays, lost))
     found: Model | Other = model
     return found
@@ -196,7 +197,15 @@ def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
         key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for key, value in values.items()
     }
     plain = {name: list(value) if isinstance(value, tuple | range) else value for name, value in plain.items()}
+    if isinstance(sets := plain.get("interaction_cst"), list):
+        plain["interaction_cst"] = [_listed(S) for S in sets]
     return {name: value for name, value in plain.items() if _is_plain(value)}
+
+
+def _listed(features: Any) -> list[Any]:
+    """Return a set of features as a list, positions before names, and in their order."""
+    plain = [feature.item() if isinstance(feature, np.generic) else feature for feature in features]
+    return sorted(plain, key=lambda feature: (isinstance(feature, str), feature))
 
 
 def _is_plain(value: Any) -> bool:

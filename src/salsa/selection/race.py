@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats
 from salsa._utils.progress import SILENT, Progress, Steps
 from salsa._utils.weighted import mean_and_standard_error
+from salsa.data.interaction_sets import Sets, disjoint_layers, lone_features
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.sum import sum_of
@@ -37,7 +38,7 @@ from salsa.learning.learn import (
     only_features,
     prune_kernel,
 )
-from salsa.learning.parameters import PRODUCT_LIMIT, completed
+from salsa.learning.parameters import completed, products_fit
 from salsa.losses import Loss
 from salsa.selection.results import Contender
 
@@ -60,7 +61,7 @@ Features = NDArray[np.bool_]  # (D,)
 class Winner(NamedTuple):
     """The best learned sum, and the sum of all features, each learned on either half of the rows.
 
-    The best sum may be pruned, by its first term and with some allowance.
+    The best sum may be pruned, by its terms of low orders and with some allowance.
     """
 
     pair: Pair
@@ -89,7 +90,7 @@ class _Entry(NamedTuple):
     losses: Floats  # (n,) held-out losses, NaN of rows that judge nothing
     pair: Pair = ()
     start: Start = STARTS[0]
-    low: Pair = ()  # the first term alone, where it tells which features matter
+    low: Pair = ()  # the terms of low orders alone, where they tell which features matter
     allowance: float = 0.0
 
     @property
@@ -105,9 +106,34 @@ def sum_forms(varying: int, D: int, base: str | None) -> Forms:
     low = Form(base or SMOOTH, 1, min(HIGHEST, varying))
     if varying == 1:
         return (low,) if base else (low, Form(ROUGH, 1, 1))
-    if D > PRODUCT_LIMIT:
+    if not products_fit(D, D):
         return (low,)
     return low, *(Form(name) for name in ((base,) if base else (SMOOTH, ROUGH)))
+
+
+def set_forms(sets: Sets, D: int, base: str | None, highest: int | None = None) -> Forms:
+    """Return the terms of the learned sum for sets of features: for each set the terms that ``sum_forms`` has for all.
+
+    Disjoint sets of one size share a form. A given highest order leaves out the products. Features that are a set by
+    themselves share one term of order 1.
+    """
+    forms, names = list[Form](), (base,) if base else (SMOOTH, ROUGH)
+    for layer in disjoint_layers(sets):
+        size = len(layer[0])
+        forms.append(Form(base or SMOOTH, 1, min(highest or HIGHEST, size), layer))
+        if highest is None and products_fit(size, D):
+            forms += [Form(name, sets=layer) for name in names]
+    if lone := lone_features(sets):
+        forms.append(Form(base or SMOOTH, 1, 1, (lone,)))
+    return tuple(forms)
+
+
+def low_forms(forms: Forms) -> Forms:
+    """Return the first form of every layer of sets: without sets the first form, the term of low orders."""
+    first: dict[Sets, Form] = {}
+    for form in forms:
+        first.setdefault(form.sets, form)
+    return tuple(first.values())
 
 
 def race(
@@ -120,7 +146,8 @@ def race(
 ) -> Race:
     """Let sums of the given forms compete with the equal-relevance kernel, which wins only if it is clearly better.
 
-    The best sum is also learned with fewer features, those that its first term needs at larger and larger allowances.
+    The best sum is also learned with fewer features: those that its terms of low orders need, at larger and larger
+    allowances.
     """
     court = _Court(sample, loss, progress)
     reference = court.equal(equal, alpha)
@@ -164,13 +191,14 @@ class _Court:
         return self._enter(min(tried, key=lambda entry: entry.error))
 
     def prunings(self, entry: _Entry) -> list[_Entry]:
-        """Learn again without the features that the first term does not need, for each allowance.
+        """Learn again without the features that the terms of low orders do not need, for each allowance.
 
-        The first term alone has few parameters per feature, and only low orders: it tells which features matter better
-        than a product of all features, in which each of many irrelevant ones has a small part.
+        These terms alone have few parameters per feature: they tell which features matter better than a product of all
+        features, in which each of many irrelevant ones has a small part.
         """
         forms, entries = entry.pair[0].forms, [entry]
-        low, kept = tuple(learn_kernel(rows, forms[:1]) for rows in self.halves), [features_of(k) for k in entry.pair]
+        first, kept = low_forms(forms), [features_of(kernel) for kernel in entry.pair]
+        low = tuple(learn_kernel(rows, first) for rows in self.halves)
         for allowance in ALLOWANCES:
             begin = time.perf_counter()
             low = tuple(prune_kernel(rows, kernel, allowance) for rows, kernel in zip(self.halves, low, strict=True))
@@ -242,7 +270,7 @@ def finish(problem: Problem, winner: Winner, steps: Steps = SILENT) -> LearnedKe
 
 
 def pruned_pair(sample: Problem, winner: Winner) -> Pair:
-    """Return the kernels of the winner with the features that its first term needs on these rows."""
+    """Return the kernels of the winner with the features that its terms of low orders need on these rows."""
     if not winner.low:
         return winner.pair
     low, _ = learn_again(sample, *winner.low)

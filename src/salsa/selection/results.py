@@ -53,13 +53,15 @@ class Component(NamedTuple):
     orders: str  # "2", "1 to 3", or "all 8" for the product of all features in use
     features: int  # number of features in use
     share: float  # share of the variance of f
+    positions: tuple[int, ...] = ()  # the features in use
 
 
 def components_of(kernel: Kernel, shares: Sequence[float]) -> tuple[Component, ...]:
     """Describe the terms of a kernel, whose parts have these shares of the variance of f."""
+    used = [tuple(np.flatnonzero(term.relevance > 0).tolist()) for term in kernel.terms]
     return tuple(
-        Component(term.numeric_base, _orders_in_words(term), int(np.sum(term.relevance > 0)), share)
-        for term, share in zip(kernel.terms, shares, strict=True)
+        Component(term.numeric_base, _orders_in_words(term), len(positions), share, positions)
+        for term, share, positions in zip(kernel.terms, shares, used, strict=True)
     )
 
 
@@ -118,8 +120,13 @@ class OrderSearch:
 
     @property
     def components(self) -> pd.DataFrame:
-        """One row per term of the fitted kernel: kernel, orders, features, share (of the variance of f)."""
-        return pd.DataFrame(self.terms, columns=Component._fields)
+        """One row per term of the fitted kernel: kernel, orders, features, share (of the variance of f).
+
+        Where terms have different features, as with ``interaction_cst``, positions are the numbers of the features.
+        """
+        table = pd.DataFrame(self.terms, columns=Component._fields)
+        same = len({component.positions for component in self.terms}) <= 1
+        return table.drop(columns="positions") if same else table
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Draw errors with one standard error either side, of the kernels of the race or of the orders tried."""

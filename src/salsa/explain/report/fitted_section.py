@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,9 @@ def _features_words(subject: Subject, used: list[int]) -> str:
 
 
 def _kernel_words(subject: Subject, used: list[int]) -> str:
-    """Describe the kernel, term by term: base kernels, numbers first, and order."""
-    return " + ".join(_term_words(kernel, used) for kernel in subject.kernel.terms)
+    """Describe the kernel, term by term: base kernels, numbers first, and order. Terms of equal words are counted."""
+    words = Counter(_term_words(kernel, used) for kernel in subject.kernel.terms)
+    return " + ".join(text if number == 1 else f"{number} times {text}" for text, number in words.items())
 
 
 def _term_words(kernel: AdditiveKernel, used: list[int]) -> str:
