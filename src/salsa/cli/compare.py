@@ -93,11 +93,13 @@ def compare(
     from salsa.baselines import compare as compared
 
     check_roles(group, time)
+    if classes and log:
+        raise ValueError("--classes and --log exclude each other: classes have no logarithm")
     _check_names(methods)
     if plot is not None:
         _check_plot(plot, data)
     table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log), may_have_classes=True)
-    task = _task(table.y, classes, log)
+    task = _task(table.y, classes)
     chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)
     options: dict[str, Any] = {"task": task, "groups": table.labels, "target_transform": "log" if log else None}
@@ -127,12 +129,10 @@ def _described(times: Times) -> str:
     return f"column {times.column!r}, {times.first} to {times.last}: every fold is predicted from all rows before it"
 
 
-def _task(y: "pd.Series[Any]", classes: bool, log: bool) -> str:
+def _task(y: "pd.Series[Any]", classes: bool) -> str:
     """Return the task: classes are text in the target, or numbers that --classes takes as classes."""
     import pandas as pd
 
-    if classes and log:
-        raise ValueError("--classes and --log exclude each other: classes have no logarithm")
     return "classification" if classes or not pd.api.types.is_numeric_dtype(y) else "regression"
 
 

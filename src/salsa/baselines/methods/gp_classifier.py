@@ -10,7 +10,7 @@ MOST_ROWS = 1000
 
 
 class SmallGPClassifier(GaussianProcessClassifier):  # type: ignore[misc]
-    """scikit-learn's Gaussian process classifier, which refuses more than MOST_ROWS rows.
+    """Gaussian process classifier of scikit-learn that refuses more than MOST_ROWS rows.
 
     Every step of its optimisation takes about n^3 operations for each class.
     """
