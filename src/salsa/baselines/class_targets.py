@@ -82,7 +82,7 @@ def class_labels(y: Any) -> Labels:
     except TypeError:
         raise ValueError("y mixes labels of different types, such as text and numbers: make all of them text") from None
     if len(classes) < 2:
-        raise ValueError(f"y has only the class {classes[0]!r}: at least 2 classes are needed")
+        raise ValueError(f"y has only the class {str(classes[0])!r}: at least 2 classes are needed")
     return Labels(classes, code)
 
 
