@@ -192,8 +192,8 @@ def catboost(X: pd.DataFrame, y: np.ndarray) -> Any:
     """Choose the rounds."""
     from catboost import CatBoostClassifier
 
-    X = text(X)
-    settings = {"thread_count": 1, "cat_features": categories(X), "allow_writing_files": False, "verbose": False}
+    X, names = text(X), categories(X)
+    settings = {"thread_count": 1, "cat_features": names, "allow_writing_files": False, "verbose": False}
     settings |= {"random_state": 0, "learning_rate": LEARNING_RATE}
     rounds = []
     for train, held in folds(y):
