@@ -205,11 +205,10 @@ def catboost(X: pd.DataFrame, y: np.ndarray) -> Any:
 
 
 def ebm(X: pd.DataFrame, y: np.ndarray) -> Any:
-    """Fit an explainable boosting machine at its defaults: it stops early by itself, and has pairs for two classes."""
+    """Fit an explainable boosting machine at its defaults: it stops early by itself."""
     from interpret.glassbox import ExplainableBoostingClassifier
 
-    pairs = {} if y.max() == 1 else {"interactions": 0}
-    return ExplainableBoostingClassifier(outer_bags=size(14, 1), n_jobs=1, random_state=0, **pairs).fit(X, y)
+    return ExplainableBoostingClassifier(outer_bags=size(14, 1), n_jobs=1, random_state=0).fit(X, y)
 
 
 METHODS = {

@@ -177,10 +177,12 @@ class TestComparison:
         table["e"] = pd.Categorical(np.where(X[:, 1] > 3, "u", "v"))
         assert compare(table, SPECIES, ["logistic"], cv=2).frame["status"][0] == "ok"
 
-    def test_estimators_get_labels_and_rivals_get_numbers(self, tasks):
+    def test_estimators_get_labels_as_they_were_given(self):
         Witness.seen.clear()
         compare(X, SPECIES, {"witness": Witness()}, cv=2)
         assert set(Witness.seen[0][0]) == set(SPECIES)
+
+    def test_rivals_get_numbers_of_classes(self, tasks):
         (task,) = tasks(X, SPECIES, ["knn"])
         assert np.array_equal(task.y, CODE)
         assert task.classes.tolist() == [0, 1, 2]
@@ -215,7 +217,8 @@ class TestSplits:
             for learned, judged in inside.folds:
                 assert not set(groups[train][learned]) & set(groups[train][judged])
         model = task.method.make(inside=task.inside[0])
-        assert model.cv is task.inside[0].folds
+        assert all(map(np.array_equal, model.cv[0], task.inside[0].folds[0]))
+        assert len(model.cv) == 5
 
     def test_folds_inside_that_lack_a_class_are_left_out(self, tasks):
         """Group 0 holds the only rows of the class c but one, which is in group 1: no fold may hold out both."""

@@ -123,8 +123,8 @@ def find_rival(name: str, task: str = REGRESSION) -> Rival:
     if (found := rivals.get(aliases.get(name.lower(), name.lower()))) is not None:
         return found
     if name.lower() in RIVALS | CLASSIFIER_RIVALS:
-        found, wanted = ("classes", "a number") if task == REGRESSION else ("numbers", "a class")
-        raise ValueError(f"{name!r} predicts {found}, and the target is {wanted}: there are {', '.join(rivals)}")
+        other, target = ("classes", "a number") if task == REGRESSION else ("numbers", "a class")
+        raise ValueError(f"{name!r} predicts {other}, and the target is {target}: there are {', '.join(rivals)}")
     raise _unknown(name, list(rivals))
 
 
