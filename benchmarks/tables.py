@@ -134,7 +134,7 @@ def within(limit: float, measure: Callable[..., dict[str, Any]], key: Key) -> di
 
 def means(rows: pd.DataFrame, figure: str) -> pd.DataFrame:
     """Return the mean of a figure over splits, per table and method; NaN unless all splits of the table are there."""
-    found = rows.pivot_table(index=["table", "split"], columns="method", values=figure, dropna=False)
+    found = rows.pivot_table(index=["table", "split"], columns="method", values=figure)
     return found.groupby("table").mean(skipna=False).dropna(axis=1, how="all")
 
 
