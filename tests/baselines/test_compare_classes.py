@@ -8,10 +8,17 @@ from sklearn.datasets import load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import StratifiedKFold, TimeSeriesSplit, cross_val_predict, cross_val_score
+from sklearn.model_selection import (
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    TimeSeriesSplit,
+    cross_val_predict,
+    cross_val_score,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.svm import LinearSVC
 
+from salsa import SalsaClassifier
 from salsa.baselines import compare, leaderboard
 from salsa.baselines.class_targets import (
     brier_scores,
@@ -186,6 +193,18 @@ class TestComparison:
         (task,) = tasks(X, SPECIES, ["knn"])
         assert np.array_equal(task.y, CODE)
         assert task.classes.tolist() == [0, 1, 2]
+
+    def test_salsa_equals_its_own_fits_and_gets_the_groups(self):
+        rows, groups = np.arange(0, 150, 2), np.arange(75) % 15
+        folds = StratifiedGroupKFold(2)
+        row = compare(X[rows], SPECIES[rows], ["salsa"], cv=folds, groups=groups).frame.iloc[0]
+        losses = []
+        for train, test in folds.split(X[rows], CODE[rows], groups):
+            model = SalsaClassifier(random_state=0, n_jobs=1)
+            model.fit(X[rows][train], CODE[rows][train], groups=pd.factorize(groups[train])[0])
+            losses.append(log_loss(CODE[rows][test], model.predict_proba(X[rows][test])))
+        assert row["status"] == "ok"
+        assert row["log_loss"] == pytest.approx(np.mean(losses), rel=1e-9)
 
     def test_salsa_is_among_the_quick_methods(self, tasks):
         assert [task.method.name for task in tasks(X, SPECIES)] == list(leaderboard.FAST_CLASSIFIERS)

@@ -55,7 +55,7 @@ catboost = maker(
     "catboost.CatBoostClassifier", thread_count=1, verbose=False, allow_writing_files=False, random_seed=SEED
 )
 ebm = maker("interpret.glassbox.ExplainableBoostingClassifier", n_jobs=1, random_state=SEED)
-salsa = maker("salsa.classifier.SalsaClassifier", random_state=SEED)
+salsa = maker("salsa.classifier.SalsaClassifier", n_jobs=1, random_state=SEED)
 
 CLASSIFIER_TABLE = (
     Rival("logistic", "logistic regression", logistic, LOGISTIC),
