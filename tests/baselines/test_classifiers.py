@@ -82,6 +82,15 @@ def test_folds_of_platt_scaling_are_not_replaced_by_folds_of_the_search():
     assert inner.cv is None
 
 
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_the_support_vector_machine_takes_a_class_of_four_rows():
+    X, code = three_classes()
+    rows = np.flatnonzero((code < 2) | (np.arange(90) < 12))
+    model = make_baseline("svm", TASK)
+    model.set_params(param_grid={name: values[1:2] for name, values in model.param_grid.items()})
+    assert model.fit(X[rows], code[rows]).predict_proba(X).shape == (90, 3)
+
+
 def test_gaussian_processes_refuse_many_rows():
     X = np.zeros((MOST_ROWS + 1, 1))
     with pytest.raises(ValueError, match="gp would take too long on 1001 rows: give at most 1000"):
