@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
-BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in {"conditions", "judged"})
+BENCHMARKS = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem not in {"conditions", "judged", "tables"})
 
 pytestmark = [  # all together take a minute and a half; `make bench-tiny` runs them
     pytest.mark.slow,

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from salsa.baselines.methods.m5 import M5Regressor
     from salsa.baselines.methods.shepard import ShepardRegressor
     from salsa.baselines.methods.spam import SpAMRegressor
-    from salsa.baselines.registry import BASELINES, make_baseline
+    from salsa.baselines.registry import BASELINES, CLASSIFIERS, make_baseline
 
 __all__ = [
     "BASELINES",
+    "CLASSIFIERS",
     "AdditiveGPRegressor",
     "COSSORegressor",
     "Comparison",
@@ -31,6 +32,7 @@ __all__ = [
 _HOMES = {
     "AdditiveGPRegressor": "methods.additive_gp",
     "BASELINES": "registry",
+    "CLASSIFIERS": "registry",
     "COSSORegressor": "methods.cosso",
     "Comparison": "leaderboard",
     "LocalPolynomialRegressor": "methods.localpoly",

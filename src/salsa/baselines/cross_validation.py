@@ -11,13 +11,15 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.model_selection import KFold
+from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.utils import _safe_indexing
 from threadpoolctl import threadpool_limits
 
 from salsa._utils.arrays import Floats, Places
+from salsa.baselines.class_targets import REGRESSION, probabilities
 from salsa.baselines.encoding import TableEncoder
 from salsa.baselines.processes import OK, ask_all, failure
 from salsa.baselines.registry import find_rival, make_baseline
@@ -44,10 +46,11 @@ OWN_FOLDS = Inside()
 
 
 class Method(NamedTuple):
-    """A method: a name in the registry, or an estimator with a name."""
+    """A method: a name in the registry, or an estimator with a name; and whether it predicts numbers or classes."""
 
     name: str
     estimator: Any = None
+    task: str = REGRESSION
 
     def make(self, encoded: bool = False, inside: Inside = OWN_FOLDS, transform: str | None = None) -> Any:
         """Make a new estimator.
@@ -57,7 +60,7 @@ class Method(NamedTuple):
         """
         if self.estimator is not None:
             return clone(self.estimator, safe=False)
-        model, ours = make_baseline(self.name), find_rival(self.name).ours
+        model, ours = make_baseline(self.name, self.task), find_rival(self.name, self.task).ours
         if (folds := _folds(model, inside, ours)) is not None:
             model.set_params(**dict.fromkeys(_fold_parameters(model), folds))
         if transform is not None:
@@ -66,19 +69,23 @@ class Method(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A method with the table and the splits to measure it on."""
+    """A method with the table and the splits to measure it on.
+
+    Estimators learn y as it was given. Methods of the registry learn classes as numbers 0, 1, ..., K - 1.
+    """
 
     method: Method
     X: Any
-    y: Floats
+    y: NDArray[Any]  # (n,)
     splits: Sequence[Split]
     inside: Sequence[Inside]  # one per split
     encoded: bool = False
     transform: str | None = None
+    classes: NDArray[Any] | None = None  # ascending; None: the target is a number
 
 
 class Fold(NamedTuple):
-    prediction: Floats  # (test rows,)
+    prediction: Floats  # (test rows,); for classes the probabilities (test rows, classes)
     fit_seconds: float
     predict_seconds: float
 
@@ -117,7 +124,7 @@ def run(task: Task) -> Measured:
             for split, inside in zip(splits, task.inside, strict=True):
                 model = method.make(task.encoded, inside, task.transform)
                 groups = {"groups": inside.groups} if inside.groups is not None and takes_groups(model) else {}
-                folds.append(_fold(model, X, y, *split, groups))
+                folds.append(_fold(model, X, y, *split, groups, task.classes))
             return Measured(method.name, OK, tuple(folds))
     except Exception as error:  # an error in one method must not stop the other methods
         return Measured(method.name, failure(error))
@@ -142,18 +149,32 @@ def _fold_parameters(model: Any) -> list[str]:
 
 
 def _is_default(cv: Any) -> bool:
-    return isinstance(cv, KFold) or (isinstance(cv, int) and cv == N_FOLDS)
+    return isinstance(cv, KFold | StratifiedKFold) or (isinstance(cv, int) and cv == N_FOLDS)
 
 
-def _fold(model: Any, X: Any, y: Floats, train: Places, test: Places, groups: dict[str, Places]) -> Fold:
+def _fold(
+    model: Any,
+    X: Any,
+    y: NDArray[Any],
+    train: Places,
+    test: Places,
+    groups: dict[str, Places],
+    classes: NDArray[Any] | None,
+) -> Fold:
     X_train, X_test = _safe_indexing(X, train), _safe_indexing(X, test)
     begin = time.perf_counter()
     model.fit(X_train, y[train], **groups)
     fitted = time.perf_counter()
-    prediction = np.asarray(model.predict(X_test), dtype=np.float64)
+    prediction = _numbers(model, X_test, len(test)) if classes is None else probabilities(model, X_test, classes)
     end = time.perf_counter()
-    if prediction.size != len(test):
-        raise ValueError(f"predictions have shape {prediction.shape} for {len(test)} rows")
+    return Fold(prediction, fitted - begin, end - fitted)
+
+
+def _numbers(model: Any, X: Any, n: int) -> Floats:
+    """Return the predictions (n,) of a fitted model; ValueError if they have another shape or are not finite."""
+    prediction = np.asarray(model.predict(X), dtype=np.float64)
+    if prediction.size != n:
+        raise ValueError(f"predictions have shape {prediction.shape} for {n} rows")
     if not np.isfinite(prediction).all():
-        raise ValueError(f"{int(np.sum(~np.isfinite(prediction)))} of {len(test)} predictions are not finite")
-    return Fold(prediction.ravel(), fitted - begin, end - fitted)
+        raise ValueError(f"{int(np.sum(~np.isfinite(prediction)))} of {n} predictions are not finite")
+    return prediction.ravel()

@@ -11,26 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn.model_selection import KFold
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.base import BaseEstimator, is_classifier
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.jsonable import jsonable
-from salsa.baselines.cross_validation import Inside, Measured, Method, Task, run_all
+from salsa.baselines.class_targets import (
+    AUTO,
+    CLASSIFICATION,
+    REGRESSION,
+    Target,
+    brier_scores,
+    checked_target,
+    log_losses,
+)
+from salsa.baselines.comparison_splits import checked_splits, group_codes, splits_inside
+from salsa.baselines.cross_validation import Measured, Method, Task, run_all
 from salsa.baselines.encoding import needs_encoding
 from salsa.baselines.registry import find_rival
 from salsa.baselines.transformed_target import checked_transform
-from salsa.baselines.tuning import N_FOLDS, SEED
-from salsa.data.forward_folds import Split, forward_inside
-from salsa.data.splits import check_whole, is_number, parse_cv, shuffled_folds, split_rows
-from salsa.data.targets import checked_groups, telling_groups
+from salsa.data.forward_folds import Split
+from salsa.data.splits import parse_cv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 #: Quick methods of every kind that need no additional package
 FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "hist-gbrt")
-COLUMNS = ("method", "mse", "mse_se", "r2", "fit_seconds", "predict_seconds", "status")
+FAST_CLASSIFIERS = ("salsa", "logistic", "naive-bayes", "knn", "hist-gbrt")
+FIGURES = {REGRESSION: ("mse", "mse_se", "r2"), CLASSIFICATION: ("log_loss", "log_loss_se", "brier", "accuracy")}
+LONG = {"mse": "mean squared error", "log_loss": "log loss"}
 WIDE_RANGE = 20.0  # ratio of the largest to the smallest error above which the axis is logarithmic
 
 
@@ -42,9 +51,17 @@ class Comparison:
         method; mse, the mean over folds of the mean squared error, and mse_se, its standard error over folds; r2 of all
         held-out predictions together; fit_seconds and predict_seconds, means over folds; status: "ok", "timed out" or
         "failed: " and the reason.
+        For classes, in place of mse, mse_se and r2: log_loss, the mean over folds of -log p of the true class, and
+        log_loss_se, its standard error over folds; brier, the mean over all held-out rows of the sum over classes of
+        (p_k - [y = k])^2; accuracy, the share of held-out rows whose most probable class is true.
     """
 
     frame: pd.DataFrame
+
+    @property
+    def error(self) -> str:
+        """The column that methods are ordered by: "mse", or "log_loss" for classes."""
+        return "log_loss" if "log_loss" in self.frame else "mse"
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -70,12 +87,12 @@ class Comparison:
 
         rows = self._finished()[::-1]
         with axes_or_new(ax, 6.5, 1.2 + 0.3 * len(rows)) as axes:
-            mse, se = rows["mse"].to_numpy(), rows["mse_se"].fillna(0.0).to_numpy()
-            axes.errorbar(mse, np.arange(len(rows)), xerr=se, fmt="o", color=DARK, capsize=2, markersize=5)
+            error, se = rows[self.error].to_numpy(), rows[f"{self.error}_se"].fillna(0.0).to_numpy()
+            axes.errorbar(error, np.arange(len(rows)), xerr=se, fmt="o", color=DARK, capsize=2, markersize=5)
             axes.set_ylim(-0.6, len(rows) - 0.4)
-            if mse.min() > 0 and mse.max() > WIDE_RANGE * mse.min():
+            if error.min() > 0 and error.max() > WIDE_RANGE * error.min():
                 axes.set_xscale("log", nonpositive="clip")
-            axes.set_xlabel("mean squared error, ± one standard error over folds")
+            axes.set_xlabel(f"{LONG[self.error]}, ± one standard error over folds")
             name_ticks(axes, "y", [label(name) for name in rows["method"]])
         return axes
 
@@ -92,6 +109,7 @@ def compare(
     methods: Any = None,
     cv: Any = 5,
     *,
+    task: str = AUTO,
     groups: Any = None,
     target_transform: str | None = None,
     time_limit: float | None = None,
@@ -107,13 +125,18 @@ def compare(
         For rivals given by name, categories become columns of 0 and 1, and missing numbers become medians. Estimators
         that you give get the rows unchanged; an estimator that cannot handle them is listed as failed.
     methods : None, sequence of names, or mapping of names to estimators
-        Names in ``BASELINES``, "salsa" and "salsa-paper" are valid; None takes a few quick methods of every kind.
+        Names in ``BASELINES``, "salsa" and "salsa-paper" are valid, for classes names in ``CLASSIFIERS`` and "salsa";
+        None takes a few quick methods of every kind. Estimators of classes need ``predict_proba``.
     cv : int, splitter or iterable of (train, test), default=5
-        A number means shuffled folds; with groups, balanced folds of whole groups. A splitter whose training rows all
+        A number means shuffled folds, which are stratified for classes; with groups, balanced folds of whole groups.
+        All classes must be in the training rows of every split. A splitter whose training rows all
         precede its test rows, such as TimeSeriesSplit, also tunes the methods given by name: it splits the training
         rows of every fold again, so that later rows judge there, too. salsa takes all of these splits; rivals take the
         ones that train on at least half of the rows. Training rows too few for the splitter, and methods that do not
         take splits, keep shuffled folds.
+    task : "auto", "regression" or "classification", default="auto"
+        "auto" takes text, booleans and categories as classes, and numbers as numbers: classes that are numbers need
+        "classification". Methods for classes are tuned and ordered by their log loss.
     groups : array of shape (n,), optional
         Labels of groups, which are held out whole. Methods whose ``fit`` takes groups get the labels of the training
         rows, unless all have one label; other methods given by name are tuned on folds of whole groups if they take
@@ -131,21 +154,23 @@ def compare(
     verbose : int, default=0
         1 prints a line to standard error when a method is done; a terminal always gets these lines.
     """
-    y, chosen = _target(X, y), _methods(methods)
-    code = _group_codes(groups, len(y))
-    splits = _splits(parse_cv(cv), X, y, code, random_state)
-    if target_transform is not None:
-        checked_transform(y, target_transform)  # refuses targets outside its domain
+    target = checked_target(X, y, task)
+    chosen, n = _methods(methods, target), len(target.y)
+    code = group_codes(groups, n)
+    splits = checked_splits(parse_cv(cv), X, target, code, random_state)
+    _check_transform(target, target_transform)
     _check_resources(time_limit, n_jobs)
     show, begin = bool(verbose) or sys.stderr.isatty(), time.perf_counter()
     rows: dict[str, dict[str, Any]] = {}
-    told = _inside(cv, X, y, code, splits), needs_encoding(X), target_transform
-    for measured in run_all([Task(method, X, y, splits, *told) for method in chosen], time_limit, n_jobs):
-        rows[measured.name] = row = _row(measured, y, splits)
+    told = splits_inside(cv, X, target, code, splits), needs_encoding(X), target_transform
+    learned = [target.learned(coded=method.estimator is None) for method in chosen]
+    tasks = [Task(method, X, y, splits, *told, classes) for method, (y, classes) in zip(chosen, learned, strict=True)]
+    for measured in run_all(tasks, time_limit, n_jobs):
+        rows[measured.name] = row = _row(measured, target, splits)
         if show:
             _say(row, f"{len(rows)} of {len(chosen)}, {time.perf_counter() - begin:.1f} s")
-    in_order = pd.DataFrame([rows[method.name] for method in chosen], columns=list(COLUMNS))
-    return Comparison(in_order.sort_values("mse", kind="stable", ignore_index=True))
+    in_order = pd.DataFrame([rows[method.name] for method in chosen])
+    return Comparison(in_order.sort_values(FIGURES[target.task][0], kind="stable", ignore_index=True))
 
 
 def standard_error(values: Sequence[float]) -> float:
@@ -153,95 +178,81 @@ def standard_error(values: Sequence[float]) -> float:
     return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else float("nan")
 
 
-def _row(measured: Measured, y: Floats, splits: Sequence[Split]) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(COLUMNS, float("nan")) | {"method": measured.name, "status": measured.status}
+def _row(measured: Measured, target: Target, splits: Sequence[Split]) -> dict[str, Any]:
+    names = (*FIGURES[target.task], "fit_seconds", "predict_seconds")
+    row: dict[str, Any] = {"method": measured.name, **dict.fromkeys(names, float("nan")), "status": measured.status}
     if not measured.folds:
         return row
-    truth = [y[test] for _, test in splits]
-    losses = [(fold.prediction - values) ** 2 for fold, values in zip(measured.folds, truth, strict=True)]
-    errors = [float(loss.mean()) for loss in losses]
-    variance = float(np.var(np.concatenate(truth)))
+    truth = [target.coded[test] for _, test in splits]
+    predictions = [fold.prediction for fold in measured.folds]
+    figures = _number_figures if target.labels is None else _class_figures
     return row | {
-        "mse": float(np.mean(errors)),
-        "mse_se": standard_error(errors),
-        "r2": 1 - float(np.concatenate(losses).mean()) / variance if variance > 0 else float("nan"),
+        **figures(predictions, truth),
         "fit_seconds": float(np.mean([fold.fit_seconds for fold in measured.folds])),
         "predict_seconds": float(np.mean([fold.predict_seconds for fold in measured.folds])),
     }
 
 
+def _number_figures(predictions: Sequence[Floats], truth: Sequence[Floats]) -> dict[str, float]:
+    losses = [(found - values) ** 2 for found, values in zip(predictions, truth, strict=True)]
+    errors = [float(loss.mean()) for loss in losses]
+    variance = float(np.var(np.concatenate(truth)))
+    r2 = 1 - float(np.concatenate(losses).mean()) / variance if variance > 0 else float("nan")
+    return {"mse": float(np.mean(errors)), "mse_se": standard_error(errors), "r2": r2}
+
+
+def _class_figures(predictions: Sequence[Floats], truth: Sequence[Places]) -> dict[str, float]:
+    errors = [float(log_losses(found, code).mean()) for found, code in zip(predictions, truth, strict=True)]
+    probability, code = np.concatenate(predictions), np.concatenate(truth)
+    return {
+        "log_loss": float(np.mean(errors)),
+        "log_loss_se": standard_error(errors),
+        "brier": float(brier_scores(probability, code).mean()),
+        "accuracy": float(np.mean(probability.argmax(axis=1) == code)),
+    }
+
+
 def _say(row: dict[str, Any], where: str) -> None:
-    result = f"mse {row['mse']:.4g} +- {row['mse_se']:.2g}" if row["status"] == "ok" else row["status"]
+    error = "log_loss" if "log_loss" in row else "mse"
+    figures = f"{error.replace('_', ' ')} {row[error]:.4g} +- {row[f'{error}_se']:.2g}"
+    result = figures if row["status"] == "ok" else row["status"]
     print(f"[salsa] {row['method']}: {result} ({where})", file=sys.stderr, flush=True)
 
 
-def _methods(methods: Any) -> list[Method]:
+def _methods(methods: Any, target: Target) -> list[Method]:
     """Return the methods; an unknown name is refused before any method runs."""
+    task = target.task
     if isinstance(methods, Mapping):
-        chosen = [Method(str(name), _estimator(name, value)) for name, value in methods.items()]
+        chosen = [Method(str(name), _estimator(name, value, task), task) for name, value in methods.items()]
     else:
-        names = FAST if methods is None else [methods] if isinstance(methods, str) else list(methods)
-        chosen = [Method(name) for name in dict.fromkeys(find_rival(name).name for name in names)]
+        fast = FAST if task == REGRESSION else FAST_CLASSIFIERS
+        names = fast if methods is None else [methods] if isinstance(methods, str) else list(methods)
+        chosen = [Method(name, task=task) for name in dict.fromkeys(find_rival(name, task).name for name in names)]
     if not chosen:
         raise ValueError("methods is empty: name at least one method, or leave methods out for a few quick ones")
     return chosen
 
 
-def _estimator(name: Any, value: Any) -> Any:
+def _estimator(name: Any, value: Any, task: str) -> Any:
     if isinstance(value, type) or not (hasattr(value, "fit") and hasattr(value, "predict")):
         raise ValueError(f"methods: {name!r} is not an estimator: give an object with the methods fit and predict")
+    if task == REGRESSION and _classifies(value):
+        raise ValueError(f"methods: {name!r} is a classifier, and y is a number: give task='classification'")
+    if task == CLASSIFICATION and not hasattr(value, "predict_proba"):
+        raise ValueError(f"methods: {name!r} has no predict_proba, which classes need: give a classifier that has it")
     return value
 
 
-def _target(X: Any, y: Any) -> Floats:
-    target: Floats = np.asarray(column_or_1d(y), dtype=np.float64)
-    check_consistent_length(X, target)
-    if not np.isfinite(target).all():
-        place = int(np.flatnonzero(~np.isfinite(target))[0])
-        raise ValueError(f"y is {target[place]} in row {place}; leave out rows without a target")
-    return target
+def _classifies(estimator: Any) -> bool:
+    return hasattr(estimator, "predict_proba") or (isinstance(estimator, BaseEstimator) and is_classifier(estimator))
 
 
-def _group_codes(groups: Any, n: int) -> Places | None:
-    """Return numbers 0, 1, ... of the groups, in the order of their first rows; None without groups."""
-    found = telling_groups(checked_groups(groups, n))
-    return None if found is None else pd.factorize(found.code)[0]
-
-
-def _splits(cv: Any, X: Any, y: Floats, code: Places | None, random_state: int | None) -> list[Split]:
-    n = len(y)
-    if is_number(cv):
-        count, what = (n, "row") if code is None else (int(code.max()) + 1, "group")
-        if cv > count:
-            raise ValueError(f"cv={cv}: there are only {count} {what}s; give at most one fold per {what}")
-        if code is not None:
-            return _group_folds(code, int(cv), random_state)
-        cv = KFold(int(cv), shuffle=True, random_state=random_state)
-    splits = split_rows(cv, X, y, code, n)
-    if not splits or any(len(train) == 0 or len(test) == 0 for train, test in splits):
-        raise ValueError("cv: every split needs rows to train on and rows to test; there must be at least one split")
-    if code is not None:
-        for place, (train, test) in enumerate(splits):
-            check_whole(place, code[train], code[test])
-    return splits
-
-
-def _group_folds(code: Places, count: int, random_state: int | None) -> list[Split]:
-    """Return shuffled folds of whole groups, of about equal numbers of rows."""
-    folds = shuffled_folds(len(code), count, random_state, code)
-    return [(np.setdiff1d(np.arange(len(code)), fold.held_out), fold.held_out) for fold in folds]
-
-
-def _inside(cv: Any, X: Any, y: Floats, code: Places | None, splits: Sequence[Split]) -> list[Inside]:
-    """Return for every split what methods are told of its training rows."""
-    if code is None:
-        return [Inside(folds) for folds in forward_inside(cv, splits, X, y)]
-    return [_grouped(pd.factorize(code[train])[0]) for train, _ in splits]
-
-
-def _grouped(code: Places) -> Inside:
-    several = len(code) > 0 and code.max() > 0
-    return Inside(_group_folds(code, N_FOLDS, SEED), code) if several else Inside()
+def _check_transform(target: Target, transform: str | None) -> None:
+    """Raise ValueError for a transform of classes, or of numbers outside its domain."""
+    if transform is not None and target.labels is not None:
+        raise ValueError(f"target_transform={transform!r} is for numbers; y has classes: leave it out")
+    if transform is not None:
+        checked_transform(target.y, transform)
 
 
 def _check_resources(time_limit: float | None, n_jobs: int) -> None:

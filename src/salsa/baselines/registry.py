@@ -1,14 +1,19 @@
-"""All rivals in one table: their names, the functions that make them, and the grids that tune them."""
+"""All rivals in one table: their names, the functions that make them, and the grids that tune them.
+
+``classifiers`` has the table of rivals that predict classes; both are found by a name and a task.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, distribution
 from typing import Any
 
 from salsa.baselines import makers
-from salsa.baselines.tuning import Grid, tuned
+from salsa.baselines.class_targets import CLASSIFICATION, REGRESSION
+from salsa.baselines.classifiers import CLASSIFIER_TABLE
+from salsa.baselines.rival import Rival
+from salsa.baselines.tuning import tuned, tuned_classifier
 
 # The paper tunes by 5-fold cross-validation and prints no grids. Our grids are small and logarithmic. For gamma,
 # squared distances are means over standardised features, about 2 for two random rows. For C, epsilon and alpha, the
@@ -31,21 +36,6 @@ XGBOOST = {"max_depth": (3, 6), "n_estimators": (100, 400), "min_child_weight": 
 CATBOOST = {"depth": (4, 6, 8)}  # CatBoost chooses a learning rate for its 1000 steps
 XRFM = {"bandwidth": (3.0, 10.0, 30.0), "reg": (1e-3, 1e-1), "diag": (False, True)}
 CUBIST = {"n_committees": (1, 10), "neighbors": (None, 5, 9)}
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A row of the table of rivals."""
-
-    name: str
-    title: str
-    make: makers.Maker  # returns an estimator that is not tuned, or tunes itself
-    grid: Grid | None = None  # candidates for cross-validation; None: the method tunes itself
-    package: str = ""  # additional package that the method needs
-    in_paper: str = ""  # its name in Table 1 of the paper, if it is listed there
-    note: str = ""
-    ours: bool = False
-
 
 _TABLE = (
     Rival("krr", "kernel ridge regression", makers.krr, KERNEL_RIDGE, in_paper="KRR"),
@@ -83,23 +73,31 @@ _TABLE = (
     Rival("salsa-paper", "SALSA as the paper describes it", makers.salsa_paper, in_paper="SALSA", ours=True),
 )
 RIVALS: dict[str, Rival] = {rival.name: rival for rival in _TABLE}
+CLASSIFIER_RIVALS: dict[str, Rival] = {rival.name: rival for rival in CLASSIFIER_TABLE}
 ALIASES = {"rf": "random-forest", "hgb": "hist-gbrt", "lgbm": "lightgbm", "xgb": "xgboost"}
+CLASSIFIER_ALIASES = ALIASES | {"logreg": "logistic", "svc": "svm"}
 BASELINES: tuple[str, ...] = tuple(rival.name for rival in _TABLE if not rival.ours)
+CLASSIFIERS: tuple[str, ...] = tuple(rival.name for rival in CLASSIFIER_TABLE if not rival.ours)
 
 
-def make_baseline(name: str) -> Any:
+def make_baseline(name: str, task: str = REGRESSION) -> Any:
     """Make an estimator by its name: one of ``BASELINES``, "salsa" or "salsa-paper". It tunes itself when it is fitted.
 
     It is tuned by 5-fold cross-validation of the squared error, as in the paper, or by the method's own procedure. It
-    runs on one thread, with a fixed seed.
+    runs on one thread, with a fixed seed. With ``task="classification"``, the name is one of ``CLASSIFIERS`` or
+    "salsa", and the log loss on stratified folds tunes it.
     """
-    rival = find_rival(name)
+    rival = find_rival(name, task)
     try:
         estimator = rival.make()
     except ImportError as error:
+        if not rival.package:
+            raise
         advice = f"pip install {rival.package}"
         raise ImportError(f"{rival.name} needs the package {rival.package} ({error}): {advice}") from error
-    return estimator if rival.grid is None else tuned(estimator, rival.grid)
+    if rival.grid is None:
+        return estimator
+    return tuned(estimator, rival.grid) if task == REGRESSION else tuned_classifier(estimator, rival.grid)
 
 
 def lacks_package(rival: Rival) -> bool:
@@ -110,12 +108,33 @@ def lacks_package(rival: Rival) -> bool:
         return True
 
 
-def find_rival(name: str) -> Rival:
+def rivals_of(task: str) -> dict[str, Rival]:
+    """Return the rivals that predict numbers ("regression") or classes ("classification"), by name."""
+    if task not in (REGRESSION, CLASSIFICATION):
+        raise ValueError(f"task={task!r} must be {REGRESSION!r} or {CLASSIFICATION!r}")
+    return RIVALS if task == REGRESSION else CLASSIFIER_RIVALS
+
+
+def find_rival(name: str, task: str = REGRESSION) -> Rival:
     """Return the rival of this name or alias, in letters of any case."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a method is a text such as 'ridge', not {type(name).__name__}")
-    if (found := RIVALS.get(ALIASES.get(name.lower(), name.lower()))) is not None:
+    rivals, aliases = rivals_of(task), ALIASES if task == REGRESSION else CLASSIFIER_ALIASES
+    if (found := rivals.get(aliases.get(name.lower(), name.lower()))) is not None:
         return found
-    close = get_close_matches(name.lower(), RIVALS, n=1, cutoff=0.4)
+    if name.lower() in RIVALS | CLASSIFIER_RIVALS:
+        other, target = ("classes", "a number") if task == REGRESSION else ("numbers", "a class")
+        raise ValueError(f"{name!r} predicts {other}, and the target is {target}: there are {', '.join(rivals)}")
+    raise _unknown(name, list(rivals))
+
+
+def check_known(name: str) -> None:
+    """Raise ValueError unless some method, for numbers or for classes, has this name."""
+    if all(name.lower() not in (*rivals_of(task), *CLASSIFIER_ALIASES) for task in (REGRESSION, CLASSIFICATION)):
+        raise _unknown(name, list(RIVALS | CLASSIFIER_RIVALS))
+
+
+def _unknown(name: str, names: list[str]) -> ValueError:
+    close = get_close_matches(name.lower(), names, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
-    raise ValueError(f"there is no method {name!r}: {hint}there are {', '.join(RIVALS)}")
+    return ValueError(f"there is no method {name!r}: {hint}there are {', '.join(names)}")

@@ -1,4 +1,7 @@
-"""Scaling and tuning of rivals by the paper's protocol: 5-fold cross-validation of the squared error."""
+"""Scaling and tuning of rivals by the paper's protocol: 5-fold cross-validation of the squared error.
+
+Classifiers are tuned by the log loss on stratified folds.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from salsa._utils.arrays import Floats
+from salsa.baselines.class_targets import true_class_score
 
 Grid = Mapping[str, Sequence[Any]]
 
@@ -24,11 +28,25 @@ def five_folds() -> KFold:
     return KFold(N_FOLDS, shuffle=True, random_state=SEED)
 
 
+def stratified_folds() -> StratifiedKFold:
+    """Return five shuffled folds with equal shares of every class; they are equal for all rivals."""
+    return StratifiedKFold(N_FOLDS, shuffle=True, random_state=SEED)
+
+
 def tuned(estimator: Any, grid: Grid) -> GridSearchCV:
     """Return a grid search by held-out squared error; the names in the grid are the method's own parameter names."""
+    return _search(estimator, grid, "neg_mean_squared_error", five_folds())
+
+
+def tuned_classifier(estimator: Any, grid: Grid) -> GridSearchCV:
+    """Return a grid search by held-out log loss; the names in the grid are the method's own parameter names."""
+    return _search(estimator, grid, true_class_score, stratified_folds())
+
+
+def _search(estimator: Any, grid: Grid, scoring: Any, cv: Any) -> GridSearchCV:
     values = {f"{_place(estimator)}{name}": list(choices) for name, choices in grid.items()}
     # A failure must report its reason; by default, scikit-learn continues and only counts the failed fits.
-    return GridSearchCV(estimator, values, scoring="neg_mean_squared_error", cv=five_folds(), error_score="raise")
+    return GridSearchCV(estimator, values, scoring=scoring, cv=cv, error_score="raise")
 
 
 def _place(estimator: Any) -> str:

@@ -6,6 +6,8 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from salsa.cli.arguments import (
     AsJson,
     Category,
@@ -24,23 +26,27 @@ from salsa.cli.show import print_fields, print_records, progress, show
 from salsa.cli.training_file import Roles, Times, whole_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from salsa.baselines import Comparison
 
 ALL, PAPER = "all", "paper"  # words that stand for several methods
-COLUMNS = {
+_SECONDS = {"fit\nseconds": "{fit_seconds:.2f}", "predict\nseconds": "{predict_seconds:.3f}"}
+COLUMNS = {"method": "{method}", "mse": "{mse:.4g}", "+/-": "{mse_se:.2g}", "R2": "{r2:.4f}"} | _SECONDS
+CLASS_COLUMNS = {
     "method": "{method}",
-    "mse": "{mse:.4g}",
-    "+/-": "{mse_se:.2g}",
-    "R2": "{r2:.4f}",
-    "fit\nseconds": "{fit_seconds:.2f}",
-    "predict\nseconds": "{predict_seconds:.3f}",
-}
+    "log\nloss": "{log_loss:.4g}",
+    "+/-": "{log_loss_se:.2g}",
+    "Brier": "{brier:.4f}",
+    "accuracy": "{accuracy:.4f}",
+} | _SECONDS
+SHOWN_CLASSES = 6
 
 
 def _method_names() -> list[str]:
-    from salsa.baselines.registry import RIVALS
+    from salsa.baselines.registry import CLASSIFIER_RIVALS, RIVALS
 
-    return [*RIVALS, ALL, PAPER]
+    return [*(RIVALS | CLASSIFIER_RIVALS), ALL, PAPER]
 
 
 def compare(
@@ -62,6 +68,9 @@ def compare(
     group: Group = None,
     time: Time = None,
     log: Log = False,
+    classes: Annotated[
+        bool, typer.Option("--classes", help="Take a target of numbers as classes; text and booleans always are.")
+    ] = False,
     drop: Drop = None,
     category: Category = None,
     plot: Annotated[Path | None, option("FILE", "Also draw the errors to this .png, .svg or .pdf file.")] = None,
@@ -70,6 +79,8 @@ def compare(
     as_json: AsJson = False,
 ) -> None:
     """Compare methods on a table by their mean squared error in cross-validation, with equal folds for all methods.
+
+    A target of text or booleans holds classes: classifiers are then compared by their log loss, on stratified folds.
 
     Every method tunes itself on the training rows of a fold, and runs on one thread. The smallest error comes first.
 
@@ -82,13 +93,17 @@ def compare(
     from salsa.baselines import compare as compared
 
     check_roles(group, time)
-    chosen = None if methods is None else _chosen(methods)
+    if classes and log:
+        raise ValueError("--classes and --log exclude each other: classes have no logarithm")
+    _check_names(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log))
+    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log), may_have_classes=True)
+    task = _task(table.y, classes)
+    chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)
-    options: dict[str, Any] = {"groups": table.labels, "target_transform": "log" if log else None}
-    for note in (*table.notes, *_lacking(chosen or ())):
+    options: dict[str, Any] = {"task": task, "groups": table.labels, "target_transform": "log" if log else None}
+    for note in (*table.notes, *_lacking(chosen or (), task)):
         print(f"salsa: {note}", file=sys.stderr)
     with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
         options |= {"time_limit": limit, "n_jobs": jobs, "random_state": seed}
@@ -99,6 +114,7 @@ def compare(
     fields = {
         "rows": table.rows,
         "features": len(table.features),
+        "target": None if task == "regression" else _classes(table.y),
         "scale": f"log of {target}; errors are in units of {target}" if log else None,
         "groups": None if table.groups is None else f"{table.groups} in column {group!r}, held out whole",
         "time": None if table.times is None else _described(table.times),
@@ -106,27 +122,52 @@ def compare(
         "best": best,
         "plot": plot,
     }
-    show(comparison.frame.to_dict("records"), lambda rows: _print_comparison(fields, rows), as_json)
+    show(comparison.frame.to_dict("records"), lambda rows: _print_comparison(fields, rows, task), as_json)
 
 
 def _described(times: Times) -> str:
     return f"column {times.column!r}, {times.first} to {times.last}: every fold is predicted from all rows before it"
 
 
-def _chosen(text: str) -> list[str]:
+def _task(y: "pd.Series[Any]", classes: bool) -> str:
+    """Return the task: classes are text in the target, or numbers that --classes takes as classes."""
+    import pandas as pd
+
+    return "classification" if classes or not pd.api.types.is_numeric_dtype(y) else "regression"
+
+
+def _classes(y: "pd.Series[Any]") -> str:
+    """Describe the classes of a target."""
+    labels = [label if isinstance(label, str) else f"{label:g}" for label in sorted(y.unique())]
+    listed = ", ".join(labels[:SHOWN_CLASSES]) + (", ..." if len(labels) > SHOWN_CLASSES else "")
+    return f"{len(labels)} classes in column {y.name!r}: {listed}"
+
+
+def _check_names(text: str | None) -> None:
+    """Raise ValueError before a table is read if a method has an unknown name."""
+    from salsa.baselines.registry import check_known
+
+    for name in () if text is None else map(str.strip, text.split(",")):
+        if name.lower() not in (ALL, PAPER):
+            check_known(name)
+
+
+def _chosen(text: str, task: str = "regression") -> list[str]:
     """Return the methods in a comma-separated list, in any letter case; "all" and "paper" stand for several."""
-    from salsa.baselines.registry import RIVALS, find_rival
+    from salsa.baselines.registry import find_rival, rivals_of
 
-    many = {ALL: list(RIVALS), PAPER: [name for name, rival in RIVALS.items() if rival.in_paper]}
-    names = [name.strip() for name in text.split(",")]
-    return [found for name in names for found in many.get(name.lower()) or [find_rival(name).name]]
+    rivals, names = rivals_of(task), [name.strip() for name in text.split(",")]
+    many = {ALL: list(rivals), PAPER: [name for name, rival in rivals.items() if rival.in_paper]}
+    if not many[PAPER] and PAPER in map(str.lower, names):
+        raise ValueError("--methods paper: the methods of the paper predict numbers, and the target has classes")
+    return [found for name in names for found in many.get(name.lower()) or [find_rival(name, task).name]]
 
 
-def _lacking(names: Sequence[str]) -> Iterator[str]:
+def _lacking(names: Sequence[str], task: str) -> Iterator[str]:
     """Yield a line for every method whose package is not installed, to be printed before the work starts."""
-    from salsa.baselines.registry import RIVALS, lacks_package
+    from salsa.baselines.registry import lacks_package, rivals_of
 
-    for rival in map(RIVALS.__getitem__, names):
+    for rival in map(rivals_of(task).__getitem__, names):
         if lacks_package(rival):
             advice = f"pip install {rival.package}"
             yield f"{rival.name} needs the package {rival.package}, which is not installed: {advice}"
@@ -164,10 +205,10 @@ def _draw(comparison: "Comparison", path: Path) -> None:
     plt.close(figure)
 
 
-def _print_comparison(fields: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+def _print_comparison(fields: dict[str, Any], rows: list[dict[str, Any]], task: str) -> None:
     print_fields((name, value) for name, value in fields.items() if value is not None)
     finished = [row for row in rows if row["status"] == "ok"]  # failed methods come last
-    print_records(COLUMNS, finished)
+    print_records(COLUMNS if task == "regression" else CLASS_COLUMNS, finished)
     if failed := rows[len(finished) :]:
         width = max(len(row["method"]) for row in failed)
         print(*("", *(f"{row['method']:<{width}}  {row['status']}" for row in failed)), sep="\n")

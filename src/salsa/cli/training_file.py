@@ -58,7 +58,7 @@ class WholeTable(NamedTuple):
     """A training table in memory."""
 
     X: "pd.DataFrame"
-    y: "pd.Series[float]"
+    y: "pd.Series[Any]"  # numbers as float64, or classes as text
     weight: "pd.Series[float] | None"
     notes: list[str]  # on columns that were left out or need attention
     labels: "pd.Series[Any] | None" = None  # the group of every row
@@ -163,9 +163,9 @@ def is_large(data: str, limit: int) -> bool:
     return COPIES * table_bytes(data) > limit
 
 
-def whole_table(data: str, roles: Roles) -> WholeTable:
-    """Read and check a table; raise ValueError if it cannot be used."""
-    from salsa.cli.tables.checking import check_positive, features, numeric, target_of
+def whole_table(data: str, roles: Roles, may_have_classes: bool = False) -> WholeTable:
+    """Read and check a table; raise ValueError if it cannot be used. Classes are text in the target."""
+    from salsa.cli.tables.checking import check_positive, features, number_or_class_of, numeric, target_of
     from salsa.cli.tables.labels import check_group_count, group_labels
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
 
@@ -173,7 +173,7 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
     table = read_table(data, [name for name in codes if name in (*roles.category, roles.group)])
     names = _feature_names(table, roles, data)
     names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
-    y = target_of(table, roles.target, data)
+    y = (number_or_class_of if may_have_classes else target_of)(table, roles.target, data)
     if roles.log:
         check_positive(y, data)
     weight = None if roles.weights is None else numeric(table[roles.weights], data)
