@@ -9,17 +9,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.threads import parse_threads
+from salsa.data.columns import Columns
 from salsa.data.splits import parse_cv
 from salsa.data.transforms import TRANSFORMS
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
+from salsa.solvers.need import DIRECT_RANK
+from salsa.solvers.slopes import SMOOTH_BASES
 from salsa.solvers.tiles import TileHolder
 
 ALPHA_LIMIT = 1e100  # far beyond the alphas that predict only the mean
 RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
+MONOTONE_ORDER = 2  # the highest order of terms with a monotone feature
+MONOTONE_SOLVERS = ("auto", "exact", "lowrank")
 
 
 class OrderChoice(NamedTuple):
@@ -63,6 +68,8 @@ class Options:
     random_state: Any
     resources: Resources
     transform: str | None  # the scale of the target on which the model is learned
+    monotonic_cst: Any  # as given: by column name or position
+    sign: Places | None = None  # (D,) 1, -1 or 0 per feature, once the columns are known; None: no constraint
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:
@@ -74,6 +81,8 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         one_of("target_transform", params["target_transform"], tuple(TRANSFORMS))
     relevance = _relevance(params["relevance"])
     factor, bandwidth = _bandwidth(params["bandwidth"])
+    if params["monotonic_cst"] is not None:
+        _check_monotone(params)
     kernel = KernelChoice(
         learned=is_text(params["relevance"], "learned"),
         relevance=relevance,
@@ -94,6 +103,7 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         params["random_state"],
         parse_resources(params["n_jobs"], params["memory_limit"]),
         params["target_transform"],
+        params["monotonic_cst"],
     )
 
 
@@ -160,6 +170,48 @@ def per_feature(name: str, values: Any, choices: str, D: int | None = None) -> F
         numbers_ = "numbers" if D is None else f"{D} numbers"
         raise ValueError(f"{name}={values!r} must be {choices} or an array of {numbers_}, one per feature")
     return array
+
+
+def monotone_signs(monotonic_cst: Any, columns: Columns) -> Places | None:
+    """Return 1, -1 or 0 for every column (D,), None if all are 0; ValueError names a wrong entry."""
+    if monotonic_cst is None:
+        return None
+    names, sign = list(columns.names), np.zeros(len(columns.names), dtype=np.intp)
+    if isinstance(monotonic_cst, Mapping):
+        given = list(monotonic_cst.items())
+        if unknown := [name for name, _ in given if name not in names]:
+            known = ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "")
+            raise ValueError(f"monotonic_cst: there is no column {unknown[0]!r}; columns are {known}")
+    else:
+        is_list = isinstance(monotonic_cst, (Sequence, np.ndarray)) and not isinstance(monotonic_cst, str)
+        if not is_list or len(np.shape(monotonic_cst)) != 1 or len(monotonic_cst) != len(names):
+            advice = f"give 1, -1 or 0 for each of the {len(names)} columns, or a dict such as {{{names[0]!r}: 1}}"
+            raise ValueError(f"monotonic_cst={monotonic_cst!r}: {advice}")
+        given = list(zip(names, monotonic_cst, strict=True))
+    for name, value in given:
+        if not _is_real(value) or value not in (-1, 0, 1):
+            raise ValueError(f"monotonic_cst: column {name!r} has {value!r}: give 1 (increasing), -1 (decreasing) or 0")
+        sign[names.index(name)] = int(value)
+    if (odd := np.flatnonzero((sign != 0) & columns.categorical)).size:
+        advice = "give it 0, or make it an ordered category of pandas, which counts as numbers"
+        raise ValueError(f"monotonic_cst: column {names[odd[0]]!r} holds categories, which have no order: {advice}")
+    return sign if sign.any() else None
+
+
+def _check_monotone(params: Mapping[str, Any]) -> None:
+    """Refuse parameters that contradict monotone features."""
+    if params["kernel"] not in ("auto", *SMOOTH_BASES):
+        smooth = " or ".join(map(repr, SMOOTH_BASES))
+        raise ValueError(f"kernel={params['kernel']!r} has no slope to constrain: with monotonic_cst give {smooth}")
+    if params["solver"] not in MONOTONE_SOLVERS:
+        solvers = ", ".join(map(repr, MONOTONE_SOLVERS))
+        raise ValueError(f"solver={params['solver']!r} has no monotone fit: with monotonic_cst give {solvers}")
+    for d in _order(params["order"]).candidates:
+        if d > MONOTONE_ORDER:
+            reason = f"with monotonic_cst, terms have at most order {MONOTONE_ORDER}"
+            raise ValueError(f"order={d!r}: {reason}; give 1, 2 or 'auto', which adds products of the other features")
+    if isinstance(params["rank"], numbers.Integral) and params["rank"] > DIRECT_RANK:
+        raise ValueError(f"rank={params['rank']!r}: with monotonic_cst, a fit has at most {DIRECT_RANK} anchors")
 
 
 def _rank(rank: Any, solver: str) -> int | None:

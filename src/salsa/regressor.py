@@ -59,6 +59,11 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         the paper.
     interactions : "up_to" or "exact", default="up_to"
         All orders 1..d, or only d (the paper). Weights of orders are equal unless they are learned.
+    monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
+        1: f increases with the feature, -1: f decreases, 0: free; as in HistGradientBoostingRegressor. The sign of the
+        slope is proven everywhere in the box of the training range. Terms with such a feature have at most order two;
+        products have the other features. Needs the package clarabel (``pip install 'salsa-learn[constraints]'``),
+        base kernels "matern52" or "gaussian", and the solvers "exact" (by default up to 3000 rows) or "lowrank".
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
         is Gaussian (the paper) if relevances are equal or given, otherwise Matern 5/2; learned sums also have a rough
@@ -132,6 +137,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         target_transform: str | None = None,
         relevance: Any = "learned",
         interactions: str = "up_to",
+        monotonic_cst: Any = None,
         kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
@@ -148,6 +154,7 @@ class SalsaRegressor(CallbackSupportMixin, RegressorMixin, MultiOutputMixin, Bas
         self.target_transform = target_transform
         self.relevance = relevance
         self.interactions = interactions
+        self.monotonic_cst = monotonic_cst
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.solver = solver

@@ -20,16 +20,23 @@ from salsa.kernels.marginals import Distribution
 class Form(NamedTuple):
     """The form of a term of a learned kernel: the base kernel of its numbers, and its orders lowest..highest.
 
-    Without orders the term is the product of all features.
+    Without orders the term is the product of all features, or of the given ones.
     """
 
     base: str
     lowest: int = 0
     highest: int = 0
+    features: tuple[int, ...] | None = None  # the features of a product; None: all of them
 
     @property
     def is_product(self) -> bool:
         return self.highest == 0
+
+    def among(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return which of these features (D,) the term may have."""
+        if self.features is None:
+            return features
+        return features & np.isin(np.arange(len(features)), self.features)
 
 
 class Block(NamedTuple):

@@ -67,16 +67,18 @@ class SumParameters:
         """Return equal relevances of these features (D,), one bandwidth in each term, and order m weighted 1/m!."""
         theta, kept = self.mean.copy(), ~self.constant if features is None else features & ~self.constant
         for form, block in zip(self.forms, self.blocks, strict=True):
-            theta[block.v] = np.log(width * _usual_width(form, self.n, max(1, int(kept.sum()))))
+            count = max(1, int(form.among(kept).sum()))
+            theta[block.v] = np.log(width * _usual_width(form, self.n, count))
         theta[-1] = np.log(noise)
         return without_features(theta, self.forms, ~kept)
 
     def bounds(self) -> Floats:
-        bounds, count = np.empty((self.size, 2)), max(1, int(np.sum(~self.constant)))
+        bounds = np.empty((self.size, 2))
         for form, block in zip(self.forms, self.blocks, strict=True):
             bounds[block.u], bounds[block.v], bounds[block.deviation] = U_RANGE, V_RANGE, DEVIATION_RANGE
             bounds[block.t] = T_RANGE
             if form.is_product and form.base == "laplace":
+                count = max(1, int(form.among(~self.constant).sum()))
                 bounds[block.v, 0] = np.log(SHORTEST * _usual_width(form, self.n, count))
         bounds[-1] = np.log(NOISE_RANGE)
         return bounds
@@ -175,7 +177,7 @@ class SumParameters:
 
     def _term(self, theta: Floats, place: int) -> AdditiveKernel:
         form, block, given = self.forms[place], self.blocks[place], self.problem.bandwidth
-        present, weights = self.present(theta), np.exp(theta[block.t])
+        present, weights = form.among(self.present(theta)), np.exp(theta[block.t])
         bandwidth = self.sd * np.exp(theta[block.v] + theta[block.deviation]) if given is None else given
         bandwidth = np.where(present, bandwidth, np.inf)
         if form.is_product:  # the weight w C(D, p) of p features cancels the normaliser

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salsa._utils.progress import Progress
 from salsa.kernels import Kernel
@@ -15,10 +16,10 @@ from salsa.learning import Form, Problem
 from salsa.learning.learn import learn_rho
 from salsa.learning.parameters import PRODUCT_LIMIT
 from salsa.losses import Loss
-from salsa.options import Options
+from salsa.options import MONOTONE_ORDER, Options
 from salsa.selection.many_rows import MANY, learn_many, second_judgement
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, sum_forms
+from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, monotone_forms, race, sum_forms
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
@@ -43,15 +44,15 @@ class Plan(NamedTuple):
 def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress) -> Plan:
     """Return the kernels to try: one per order, with equal or given relevances, or the learned winner of the race."""
     n, D = problem.X.shape
-    rule, kernel_of = rule_of(options.order, D), _kernel_family(options, problem)
+    rule, kernel_of = rule_of(options.order, _highest(options, D)), _kernel_family(options, problem)
     raced = problem.splits.sample(problem.Y, RACE_ROWS)
     sample = problem.rows(raced)
     rho = 0.0 if problem.noise.group is None else learn_rho(sample, kernel_of(min(RHO_ORDER, D)))
     if not options.kernel.learned:
         return Plan(kernel_of, rule, rho)
-    varying = int(np.sum(~observed_spread(problem.X, problem.weight)[2]))
-    if n < LEARNING_MINIMUM or varying == 0:
-        reason = "no column varies" if varying == 0 else f"fewer than {LEARNING_MINIMUM} rows"
+    varying = ~observed_spread(problem.X, problem.weight)[2]
+    if n < LEARNING_MINIMUM or not varying.any():
+        reason = f"fewer than {LEARNING_MINIMUM} rows" if varying.any() else "no column varies"
         return Plan(kernel_of, rule, rho, note=f"{reason}: relevances are equal, not learned")
     bandwidth = None if options.kernel.learned_bandwidth else kernel_of(1).bandwidth
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
@@ -86,25 +87,31 @@ def choose_order(options: Options, problem: Problem, plan: Plan, loss: Loss, pro
 
 def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Kernel, float]:
     """Return the equal-relevance kernel and its alpha by cross-validation on these rows, over a ladder of orders."""
-    D = sample.X.shape[1]
-    kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, D)
+    highest = largest_order(_highest(options, sample.X.shape[1]))
+    kernel_of, rule = _kernel_family(options, sample), rule_of(options.order, highest)
     if not options.order.candidates:
-        rule = increasing([d for d in LADDER if d <= largest_order(D)], 1, WORTHWHILE)
+        rule = increasing([d for d in LADDER if d <= highest], 1, WORTHWHILE)
     search = cross_validate(sample, kernel_of, rule, options.alphas, loss)
     return kernel_of(search.order), search.alpha
 
 
-def _candidates(options: Options, problem: Problem, varying: int) -> list[tuple[Form, ...]]:
+def _highest(options: Options, D: int) -> int:
+    """Return the highest order that may be tried: monotone features are in terms of order one and two only."""
+    return D if options.sign is None else min(D, MONOTONE_ORDER)
+
+
+def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) -> list[tuple[Form, ...]]:
     """Return the sums to learn: one of all orders, or a single term of each order that is given or alone."""
-    D, base, orders = problem.X.shape[1], options.kernel.base, options.order.candidates
+    D, base, orders, count = problem.X.shape[1], options.kernel.base, options.order.candidates, int(varying.sum())
     if set(problem.base) == {"equality"}:
         base = SMOOTH  # terms of different base kernels would be the same
     if options.kernel.up_to and not orders:
-        return [sum_forms(varying, D, base)]
-    single = dict.fromkeys(min(d, varying) for d in orders or range(1, HIGHEST + 1))
+        monotone = None if options.sign is None else options.sign != 0
+        return [sum_forms(count, D, base) if monotone is None else monotone_forms(varying, monotone, base)]
+    single = dict.fromkeys(min(d, count) for d in orders or range(1, _highest(options, HIGHEST) + 1))
     if options.kernel.up_to:
         return [(Form(base or SMOOTH, 1, d),) for d in single]
-    product = varying if D <= PRODUCT_LIMIT else 0  # of all features: pruning makes it the product of fewer
+    product = count if D <= PRODUCT_LIMIT else 0  # of all features: pruning makes it the product of fewer
     return [(Form(base or SMOOTH) if 1 < d == product else Form(base or SMOOTH, d, d),) for d in single]
 
 

@@ -110,6 +110,20 @@ def sum_forms(varying: int, D: int, base: str | None) -> Forms:
     return low, *(Form(name) for name in ((base,) if base else (SMOOTH, ROUGH)))
 
 
+def monotone_forms(varying: Features, monotone: Features, base: str | None) -> Forms:
+    """Return the terms of the learned sum if some features are monotone: these are in terms of order one and two only.
+
+    The products have the other features. A product of one feature is a curve, which the first term has already unless
+    it is a rough one.
+    """
+    low, free = Form(base or SMOOTH, 1, min(2, int(varying.sum()))), varying & ~monotone
+    if len(varying) > PRODUCT_LIMIT or not free.any():
+        return (low,)
+    bases = ((base,) if base else (SMOOTH, ROUGH))[0 if free.sum() > 1 else 1 :]
+    features = tuple(np.flatnonzero(~monotone).tolist())
+    return low, *(Form(name, features=features) for name in bases)
+
+
 def race(
     sample: Problem,
     candidates: Sequence[Forms],
