@@ -210,8 +210,9 @@ def _check_monotone(params: Mapping[str, Any]) -> None:
         if d > MONOTONE_ORDER:
             reason = f"with monotonic_cst, terms have at most order {MONOTONE_ORDER}"
             raise ValueError(f"order={d!r}: {reason}; give 1, 2 or 'auto', which adds products of the other features")
-    if isinstance(params["rank"], numbers.Integral) and params["rank"] > DIRECT_RANK:
-        raise ValueError(f"rank={params['rank']!r}: with monotonic_cst, a fit has at most {DIRECT_RANK} anchors")
+    rank = _rank(params["rank"], params["solver"])
+    if rank is not None and rank > DIRECT_RANK:
+        raise ValueError(f"rank={rank}: with monotonic_cst, a fit has at most {DIRECT_RANK} anchors")
 
 
 def _rank(rank: Any, solver: str) -> int | None:

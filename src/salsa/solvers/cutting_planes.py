@@ -32,6 +32,7 @@ from salsa.solvers.slopes import Monotone, Slopes
 
 MARGIN = 1e-4  # least slope at the points of the program, as a share of the span of f over the range of the feature
 MORE_MARGIN, MOST_MARGIN = 4.0, 1.0  # factor by which a margin without a proof grows, and the largest share
+WRONG = 0.01  # slopes of the wrong sign that fits without a fold may have, as a share of the same
 SLACK = 0.5  # share of the margin below which points of the grids join the program
 DIP, PROVABLE = 0.25, 10.0  # share of the margin that proofs ask for, and margins over the bounds of the finest grids
 JUDGING, FITTING = (33, 17), (129, 65)  # points of the grids in t and s, for fits without a fold and for the fit
@@ -77,8 +78,9 @@ class MonotoneFits:
         return all(one.proof(c)[0] for one in self.slopes for c in coef.T)
 
     def judged(self, free: FreeFit, span: Floats) -> Correction:
-        """Return a fit that is monotone at the points of coarse grids; span (q,) is the span of f."""
-        found = [self._at_points(free, j, self._margins(span[j], MARGIN), JUDGING) for j in range(len(span))]
+        """Return a fit without slopes below -WRONG at the points of coarse grids; span (q,) is the span of f."""
+        zero = np.zeros(len(self.slopes))
+        found = [self._at_points(free, j, zero, self._margins(span[j], -WRONG), JUDGING) for j in range(len(span))]
         d, coef = (np.column_stack(parts) for parts in zip(*found, strict=True))
         return Correction(d, coef, np.zeros(len(span), dtype=bool))
 
@@ -98,7 +100,7 @@ class MonotoneFits:
         share = MARGIN
         while True:
             margins = self._margins(span, share)
-            d, coef = self._at_points(free, output, margins, FITTING)
+            d, coef = self._at_points(free, output, margins, SLACK * margins, FITTING)
             margins = np.maximum(margins, [PROVABLE * one.finest_error(coef) for one in self.slopes])
             for _ in range(MOST_ROUNDS):
                 proofs = [one.proof(coef, DIP * least) for one, least in zip(self.slopes, margins, strict=True)]
@@ -108,7 +110,7 @@ class MonotoneFits:
                 for number, proof in enumerate(proofs):
                     if len(proof.t):
                         self._join(number, coef, proof.t, proof.size, SLACK * margins[number])
-                d, coef = self._at_points(free, output, margins, FITTING)
+                d, coef = self._at_points(free, output, margins, SLACK * margins, FITTING)
                 if self.joined == before:
                     break
             if share >= MOST_MARGIN:
@@ -119,15 +121,17 @@ class MonotoneFits:
         """Return the margins (slopes,): slopes as a share of the span of f over the range of the feature."""
         return np.array([share * span / one.span for one in self.slopes])
 
-    def _at_points(self, free: FreeFit, output: int, margins: Floats, sizes: tuple[int, int]) -> tuple[Floats, Floats]:
-        """Return correction (r,) and coefficients (m,) of the fit that is monotone at the points of the grids."""
+    def _at_points(
+        self, free: FreeFit, output: int, margins: Floats, least: Floats, sizes: tuple[int, int]
+    ) -> tuple[Floats, Floats]:
+        """Return correction (r,) and coefficients (m,) of the fit with slopes of at least `least` on the grids."""
         for _ in range(MOST_ROUNDS):
             d = self._program(free, output, margins)
             coef = free.coef[:, output].copy()
             coef[self.places] += solve_triangular(self.L, d, lower=True, trans=1, check_finite=False)
             before = self.joined
             for number, one in enumerate(self.slopes):
-                self._join(number, coef, one.grid(sizes[0]), sizes[1], SLACK * margins[number])
+                self._join(number, coef, one.grid(sizes[0]), sizes[1], least[number])
             if self.joined == before:
                 break
         return d, coef

@@ -22,13 +22,12 @@ from salsa._utils.sums import HeldOutSums, RidgePath, pooled_error
 from salsa.data.splits import StoredFolds, TableSplits, fold_numbers
 from salsa.expansion import KernelExpansion
 from salsa.solvers import RidgeTask, Solution
-from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, AlphaPath, Score, mean_diagonal, penalty
+from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, AlphaPath, Score, mean_diagonal
 from salsa.solvers.anchors import Anchors, pivoted_cholesky
 from salsa.solvers.cutting_planes import FITTING, Correction, FreeFit, MonotoneFits
 from salsa.solvers.penalties import Penalties, Tried
 from salsa.solvers.ridge import solve_once
 from salsa.solvers.slopes import FINEST_S, Monotone
-from salsa.uncertainty import Unavailable
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
 
 T = TypeVar("T")
@@ -36,7 +35,6 @@ Fits = list[tuple[Floats, Floats]]  # parameters theta (r, q) and offset (q,) of
 BASIS, BASIS_TOLERANCE = 1000, 1e-9  # the most anchors of corrections to exact fits, and the trace they may leave
 ALL_ROWS = -1  # number of the training set of all rows; folds are numbered from 0
 FREE = "monotonic_cst: the free fit is monotone, and no constraint is needed"
-NO_FOLDS = "a monotone fit to one group has no intervals or standard deviations: they need fits without some groups"
 
 
 class LeftOut(NamedTuple):
@@ -138,7 +136,7 @@ class ExactFits:
     def without(self, alpha: float) -> LeftOut:
         """Fit the rows outside each fold."""
         task, left_out = self.task, LeftOut(np.empty(0), np.empty(0), [])
-        assert task.splits is not None
+        assert task.splits is not None  # a function that is not constant has seen two units, which are split
         task.steps.step(f"monotone fits without each fold, alpha {alpha:.2g}")
         coefs, offsets = [], []
         for number, fold in enumerate(task.splits.folds):
@@ -194,12 +192,10 @@ def constrain_exact(task: RidgeTask, monotone: Monotone, free: Solution) -> Solu
     kernel, X, coef, _ = free.expansion.parts
     if MonotoneFits(kernel, X, np.arange(0), np.zeros((0, 0)), monotone).proven(coef):
         return free._replace(notes=(*free.notes, FREE))
-    fits, alpha = ExactFits(task, monotone, free.expansion.span / task.unit), penalty(kernel, X, task.alpha)
-    path, left_out = None, None
-    if task.splits is not None and task.splits.folds:
-        penalties = fits.choose_alpha()
-        alpha, path = penalties.best, penalties.path
-        left_out = penalties.tried[alpha].solved
+    fits = ExactFits(task, monotone, free.expansion.span / task.unit)
+    penalties = fits.choose_alpha()
+    alpha, left_out = penalties.best, penalties.tried[penalties.best].solved
+    assert left_out is not None  # the best penalty keeps its fits
     task.steps.step("monotone fit to all rows")
     whole, offset = fits.free(ALL_ROWS, np.arange(len(X)), alpha)
     correction = fits.fits.fitted(whole, fits.span)
@@ -207,10 +203,8 @@ def constrain_exact(task: RidgeTask, monotone: Monotone, free: Solution) -> Solu
     coef, offset = correction.coef * proven, np.where(proven, fits.shifted(ALL_ROWS, offset, correction), level)
     expansion = KernelExpansion(kernel, X, coef, offset, free.expansion.marginals).times(task.unit)
     notes, freedom = (*free.notes, *fits.fits.notes(correction)), fits.degrees_of_freedom(alpha)
-    if left_out is None:
-        return Solution(expansion, Unavailable(NO_FOLDS), path, freedom, notes)
     uncertainty, residual = fits.uncertainty(alpha, whole.coef, left_out)
-    return Solution(expansion, uncertainty, path, freedom, notes, uncertainty.cvplus.scale, residual)
+    return Solution(expansion, uncertainty, penalties.path, freedom, notes, uncertainty.cvplus.scale, residual)
 
 
 def _penalties(attempt: Callable[[float, T | None], Tried[T]], first: float, task: RidgeTask) -> Penalties[T]:

@@ -219,7 +219,7 @@ class Slopes:
     def _slopes(self, part: Part, t: Floats) -> Floats:
         """Return k_j'(t - z) (T, m); a missing z has the mean over its distribution."""
         z, h, slope = self.anchors[:, self.j], part.term.bandwidth[self.j], part.smooth.slope
-        P = slope((t[:, None] - z) / h) / h
+        P: Floats = slope((t[:, None] - z) / h) / h
         if (missing := np.isnan(z)).any():
             assert part.term.distributions is not None  # missing values need distributions
             points, weights = part.term.distributions[self.j]
