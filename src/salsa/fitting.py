@@ -34,6 +34,7 @@ from salsa.data.copies import row_hashes
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
 from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
+from salsa.data.signs import monotone_signs
 from salsa.data.splits import (
     DEFAULT_FOLDS,
     Given,
@@ -53,7 +54,7 @@ from salsa.fitted import Fitted
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import SquaredError
-from salsa.options import Options, monotone_signs
+from salsa.options import Options
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, make_plan
 from salsa.selection.race import SMOOTH
@@ -178,6 +179,8 @@ def _fit_all(
 
 def _with_signs(options: Options, columns: Columns) -> Options:
     """Return the options with the signs of monotone features, for which a solver must be installed."""
+    if options.monotonic_cst is None:
+        return options
     sign = monotone_signs(options.monotonic_cst, columns)
     if sign is not None:
         import_clarabel()
