@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, product
 from math import comb, lcm, prod
 from typing import NamedTuple
 
 import mpmath
 import numpy as np
+from scipy.optimize import minimize
 
 # --- kernels ------------------------------------------------------------------------------------------
 
@@ -324,3 +325,40 @@ def penalised_fit(K, loss, gradient, alpha, w, q=1) -> tuple[np.ndarray, np.ndar
     theta, b = found.x[: n * q].reshape(n, q), found.x[n * q :]
     f = F @ theta + b
     return f, -w[:, None] * gradient(f) / alpha
+
+
+# --- monotone fits ------------------------------------------------------------------------------------
+
+
+def slope(f: Callable, x, j: int, step: float = 1e-5) -> float:
+    """Return df/dx_j at the row x by the central difference of a function of rows (n, D)."""
+    ends = np.array([x, x])
+    ends[:, j] += (-step, step)
+    low, high = f(ends)
+    return float(high - low) / (2 * step)
+
+
+def least_slope(f: Callable, j: int, t: float, values: Sequence[Sequence[float]]) -> float:
+    """Return the least df/dx_j at x_j = t over all combinations of the values of the other features."""
+    rows = [list(row) for row in product(*([t] if k == j else list(v) for k, v in enumerate(values)))]
+    return min(slope(f, row, j) for row in rows)
+
+
+def constrained_ridge(K, y, alpha: float, G, least) -> tuple[np.ndarray, float]:
+    """Return c (n,) and b of least |y - b - K c|^2 + alpha c'K c with G c >= least, by a general optimiser."""
+    n = len(y)
+    values, Q = np.linalg.eigh(K)
+    root = Q * np.sqrt(np.maximum(values, 0.0))  # c = root^-T a has |root^-1 K c| = |a|
+    back = np.linalg.pinv(root).T
+
+    def loss(z):
+        residual = y - z[-1] - root @ z[:-1]
+        gradient = np.append(-2 * root.T @ residual + 2 * alpha * z[:-1], -2 * residual.sum())
+        return residual @ residual + alpha * z[:-1] @ z[:-1], gradient
+
+    slopes = np.column_stack([G @ back, np.zeros(len(G))])
+    rule = {"type": "ineq", "fun": lambda z: slopes @ z - least, "jac": lambda z: slopes}
+    start = np.append(np.zeros(n), y.mean())
+    found = minimize(loss, start, jac=True, constraints=rule, method="SLSQP", options={"maxiter": 2000, "ftol": 1e-14})
+    assert found.success, found.message
+    return back @ found.x[:-1], float(found.x[-1])

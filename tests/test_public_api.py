@@ -42,8 +42,8 @@ def test_documented_names_have_docstrings(name):
 
 def test_the_regressor_has_exactly_these_parameters():
     names = (
-        "order alpha loss quantile target_transform relevance interactions interaction_cst kernel bandwidth solver rank"
-        " cv categorical_features memory_limit n_jobs random_state verbose"
+        "order alpha loss quantile target_transform relevance interactions interaction_cst monotonic_cst kernel"
+        " bandwidth solver rank cv categorical_features memory_limit n_jobs random_state verbose"
     )
     assert list(inspect.signature(salsa.SalsaRegressor).parameters) == names.split()
 

@@ -36,12 +36,14 @@ from salsa.data.interaction_sets import resolved
 from salsa.data.noise import Noise
 from salsa.data.observing import Judgeable, judged, judged_stream
 from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
+from salsa.data.signs import monotone_signs
 from salsa.data.splits import (
     DEFAULT_FOLDS,
     Given,
     Splits,
     TableSplits,
     drawn_splits,
+    fold_numbers,
     given_splits,
     is_number,
     systematic_splits,
@@ -62,8 +64,11 @@ from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.cutting_planes import import_clarabel
 from salsa.solvers.likelihood import LIKELIHOOD_ADVICE, Candidate, LikelihoodTask, calibrated, finish, likelihood_bytes
+from salsa.solvers.monotone import constrain_exact, monotone_bytes
 from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
+from salsa.solvers.slopes import Monotone
 
 EXACT_ROWS = 3000  # with at most so many rows, solver="auto" has the exact fit by matrix factors
 ITERATED_ROWS = 60_000  # with at most so many rows and one output, it has the exact fit by conjugate gradients
@@ -82,6 +87,7 @@ def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any,
     _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
     options = _for_columns(options, seen.columns.names)
+    options = _with_signs(options, seen.columns)
     return _fit_in_memory(options, table, _column_notes(seen), progress)
 
 
@@ -101,6 +107,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     n, D = seen.rows, len(seen.low)
     _check_rank(options, n)
     options = _for_columns(options, seen.columns.names)
+    options = _with_signs(options, seen.columns)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
     if find_solver(name).needs_all_rows or not options.loss.squared:
         size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
@@ -144,6 +151,8 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
             splits = _own_splits(options, whole, random_state)
         else:
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
+            if options.sign is not None:
+                _check_splits(splits)
         return _fit_all(options, whole, seen, splits, [*notes, *_order_notes(splits.ordered)], progress)
     raw = None if raw is None else raw.at(whole.places)
     many = table_splits(raw, options.cv, n, whole.unit, random_state, grouped=grouped)
@@ -177,6 +186,8 @@ def _fit_all(
         task = RidgeTask(array_rows(rows, 1), rows, kernel, *choices, unit, np.zeros_like(unit), *draws, *judges)
         task = task._replace(two_valued=seen.targets.two_valued, steps=progress)
         solution = solver.solve(task)
+        if (monotone := _monotone(options, seen)) is not None:
+            found, solution = _constrained(task, monotone, solution, found, progress)
     return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
 
 
@@ -229,6 +240,48 @@ def _fit_likelihood(
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
 
+def _with_signs(options: Options, columns: Columns) -> Options:
+    """Return the options with the signs of monotone features, for which a solver must be installed."""
+    if options.monotonic_cst is None:
+        return options
+    sign = monotone_signs(options.monotonic_cst, columns)
+    if sign is not None:
+        import_clarabel()
+    return replace(options, sign=sign)
+
+
+def _check_splits(splits: Splits) -> None:
+    """Refuse given splits from which the intervals of a monotone fit cannot follow."""
+    try:
+        fold_numbers(splits)
+    except ValueError:
+        rule = "splits that test every row exactly once, or that train on all rows before the tested ones"
+        advice = "give a number of folds, or splits such as those of GroupKFold or TimeSeriesSplit"
+        raise ValueError(f"cv: with monotonic_cst, intervals need {rule}: {advice}") from None
+
+
+def _monotone(options: Options, seen: Survey) -> Monotone | None:
+    """Return the monotone features and the box of the training range; None if all features are free."""
+    if options.sign is None:
+        return None
+    columns = zip(seen.columns.levels, seen.columns.categorical, strict=True)
+    levels = [len(levels or ()) if is_category else 0 for levels, is_category in columns]
+    return Monotone(options.sign, seen.low, seen.high, np.array(levels, dtype=np.intp))
+
+
+def _constrained(
+    task: RidgeTask, monotone: Monotone, free: Solution, found: OrderSearch, progress: Progress
+) -> tuple[OrderSearch, Solution]:
+    """Return the monotone fit to all rows; its alpha takes the place of the free fit's."""
+    begin, solution = time.perf_counter(), constrain_exact(task, monotone, free)
+    if solution.path is None:
+        return found, solution
+    result = OrderResult(found.order, solution.path, solution.degrees_of_freedom, time.perf_counter() - begin)
+    tell(progress, result)
+    results = (*(other for other in found.results if other.order != found.order), result)
+    return OrderSearch(results, found.order, solution.path.alpha, found.notes), solution
+
+
 def _fit_many(
     options: Options,
     rows: Rows,
@@ -260,6 +313,7 @@ def _fit_many(
         task = RidgeTask(rows, sample, kernel, *choices, unit, level, *draws, plan.rho, table=splits)
         task = task._replace(mean_weight=mean, two_valued=seen.targets.two_valued, memory=limit)
         task = task._replace(error=_error(found), cluster=options.resources.cluster, steps=progress)
+        task = task._replace(monotone=_monotone(options, seen))
         progress.begin(f"order {task.kernel.order} on all {n} rows")
         found, solution = _solved(solver, task, found, begin, progress)
     return _fitted(options, seen, problem, plan, found, solution, notes)
@@ -319,7 +373,7 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
         rank = DEFAULT_RANK
     if name == "exact" or rank >= n or (automatic and n <= EXACT_ROWS):
         return "exact", n
-    if automatic and _matrix_fits(options, n, D, outputs):
+    if automatic and options.sign is None and _matrix_fits(options, n, D, outputs):
         return "pcg", rank
     return name or "lowrank", rank
 
@@ -349,6 +403,8 @@ def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
     choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
+    if options.sign is not None:
+        choices = max(choices, monotone_bytes(min(n, columns), D))
     return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, columns, D), choices)
 
 

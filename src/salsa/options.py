@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import memory_limit_bytes
 from salsa._utils.threads import parse_threads
 from salsa.data.interaction_sets import Allowed, parse_allowed
@@ -17,11 +17,15 @@ from salsa.data.splits import parse_cv
 from salsa.data.transforms import TRANSFORMS
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.solvers import SOLVERS
+from salsa.solvers.need import DIRECT_RANK
+from salsa.solvers.slopes import SMOOTH_BASES
 from salsa.solvers.tiles import TileHolder
 
 ALPHA_LIMIT = 1e100  # far beyond the alphas that predict only the mean
 LOSSES = ("squared_error", "huber", "quantile", "poisson", "gamma")
 RULE_OF_THUMB = 20.0  # the paper's c in h_j = c sd_j n^(-1/5)
+MONOTONE_ORDER = 2  # the highest order of terms with a monotone feature
+MONOTONE_SOLVERS = ("auto", "exact", "lowrank")
 
 
 class OrderChoice(NamedTuple):
@@ -75,6 +79,8 @@ class Options:
     resources: Resources
     transform: str | None  # the scale of the target on which the model is learned
     loss: LossChoice
+    monotonic_cst: Any  # as given: by column name or position
+    sign: Places | None = None  # (D,) 1, -1 or 0 per feature, once the columns are known; None: no constraint
 
 
 def parse_options(params: Mapping[str, Any]) -> Options:
@@ -86,6 +92,8 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         one_of("target_transform", params["target_transform"], tuple(TRANSFORMS))
     relevance = _relevance(params["relevance"])
     factor, bandwidth = _bandwidth(params["bandwidth"])
+    if params.get("monotonic_cst") is not None:
+        _check_monotone(params)
     kernel = KernelChoice(
         learned=is_text(params["relevance"], "learned"),
         relevance=relevance,
@@ -110,6 +118,7 @@ def parse_options(params: Mapping[str, Any]) -> Options:
         parse_resources(params["n_jobs"], params["memory_limit"]),
         params.get("target_transform"),
         _loss(params),
+        params.get("monotonic_cst"),
     )
 
 
@@ -203,6 +212,29 @@ def per_feature(name: str, values: Any, choices: str, D: int | None = None) -> F
         numbers_ = "numbers" if D is None else f"{D} numbers"
         raise ValueError(f"{name}={values!r} must be {choices} or an array of {numbers_}, one per feature")
     return array
+
+
+def _check_monotone(params: Mapping[str, Any]) -> None:
+    """Refuse parameters that contradict monotone features."""
+    if params["loss"] != "squared_error":
+        advice = "leave out one of both"
+        raise ValueError(f"monotonic_cst goes with loss='squared_error' only, not with {params['loss']!r}: {advice}")
+    if params["interaction_cst"] is not None and not isinstance(params["interaction_cst"], str):
+        advice = "give 'pairwise' or 'no_interactions', or leave out one of both"
+        raise ValueError(f"monotonic_cst has no fit within sets of features (interaction_cst): {advice}")
+    if params["kernel"] not in ("auto", *SMOOTH_BASES):
+        smooth = " or ".join(map(repr, SMOOTH_BASES))
+        raise ValueError(f"kernel={params['kernel']!r} has no slope to constrain: with monotonic_cst give {smooth}")
+    if params["solver"] not in MONOTONE_SOLVERS:
+        solvers = ", ".join(map(repr, MONOTONE_SOLVERS))
+        raise ValueError(f"solver={params['solver']!r} has no monotone fit: with monotonic_cst give {solvers}")
+    for d in _order(params["order"]).candidates:
+        if d > MONOTONE_ORDER:
+            reason = f"with monotonic_cst, terms have at most order {MONOTONE_ORDER}"
+            raise ValueError(f"order={d!r}: {reason}; give 1, 2 or 'auto', which adds products of the other features")
+    rank = _rank(params["rank"], params["solver"])
+    if rank is not None and rank > DIRECT_RANK:
+        raise ValueError(f"rank={rank}: with monotonic_cst, a fit has at most {DIRECT_RANK} anchors")
 
 
 def _rank(rank: Any, solver: str) -> int | None:

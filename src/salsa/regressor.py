@@ -69,6 +69,11 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         name or by position, f is a sum of functions of the features of one set each: interactions between sets are
         absent exactly. Features that are in no set form one additional set. "pairwise" allows the orders 1 and 2,
         "no_interactions" order 1 alone.
+    monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
+        1: f increases with the feature, -1: f decreases, 0: free; as in HistGradientBoostingRegressor. The sign of the
+        slope is proven everywhere in the box of the training range. Terms with such a feature have at most order two;
+        products have the other features. Needs the package clarabel (``pip install 'salsa-learn[constraints]'``),
+        base kernels "matern52" or "gaussian", and the solvers "exact" (by default up to 3000 rows) or "lowrank".
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
         is Gaussian (the paper) if relevances are equal or given, otherwise Matern 5/2; learned sums also have a rough
@@ -145,6 +150,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         relevance: Any = "learned",
         interactions: str = "up_to",
         interaction_cst: Any = None,
+        monotonic_cst: Any = None,
         kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
@@ -164,6 +170,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         self.relevance = relevance
         self.interactions = interactions
         self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.solver = solver

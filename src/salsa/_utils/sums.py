@@ -106,7 +106,10 @@ class HeldOutSums:
         self.xy, self.weight = V.T @ xy, rows.weight
 
     def squared_error(self, alpha: float) -> Floats:
-        theta = self.path.rotated(alpha)
+        return self.squared_error_of(self.path.rotated(alpha))
+
+    def squared_error_of(self, theta: Floats) -> Floats:
+        """Return the squared error (q,) of the parameters V theta, theta (r, q), with the offset of the fitted rows."""
         error: Floats = self.yy - 2 * np.sum(theta * self.xy, axis=0) + np.sum(theta * (self.xx @ theta), axis=0)
         return np.maximum(error, 0.0)
 
@@ -119,8 +122,15 @@ def target_scale(total: Sums) -> Floats:
 
 def cross_validation_error(held_out: Sequence[HeldOutSums], variance: Floats, alpha: float) -> tuple[float, float]:
     """Return the error as a share of the variance, and its standard error from the spread of the folds."""
+    return pooled_error(held_out, variance, [part.squared_error(alpha) for part in held_out])
+
+
+def pooled_error(
+    held_out: Sequence[HeldOutSums], variance: Floats, squared_errors: Sequence[Floats]
+) -> tuple[float, float]:
+    """Return the error as a share of the variance, and its standard error, from the squared errors (q,) of folds."""
     weight = np.array([part.weight for part in held_out])
-    errors = np.array([np.mean(part.squared_error(alpha) / variance) for part in held_out]) / weight
+    errors = np.array([np.mean(error / variance) for error in squared_errors]) / weight
     mean = float(weight @ errors / weight.sum())
     spread = np.sum((weight / weight.sum() * (errors - mean)) ** 2) * len(errors) / max(len(errors) - 1, 1)
     return mean, float(np.sqrt(spread))

@@ -192,7 +192,7 @@ def _transform(
 
 
 def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters as JSON gives them back: numbers, texts and sequences of these; splitters are left out."""
+    """Return parameters as JSON gives them back: numbers, texts, and sequences or dicts of these, without splitters."""
     plain = {
         key: value.tolist() if isinstance(value, np.generic | np.ndarray) else value for key, value in values.items()
     }
@@ -211,6 +211,8 @@ def _listed(features: Any) -> list[Any]:
 def _is_plain(value: Any) -> bool:
     if isinstance(value, list):
         return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(name, str) and _is_plain(entry) for name, entry in value.items())
     return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
 
 

@@ -20,10 +20,19 @@ from salsa.learning import Form, LearnedKernel, Problem
 from salsa.learning.learn import Forms, learn_rho
 from salsa.learning.parameters import products_fit
 from salsa.losses import Loss
-from salsa.options import Options
+from salsa.options import MONOTONE_ORDER, Options
 from salsa.selection.many_rows import MANY, learn_many, second_judgement
 from salsa.selection.order import WORTHWHILE, KernelOf, OrderRule, cross_validate, given, increasing, rule_of
-from salsa.selection.race import HIGHEST, RACE_ROWS, SMOOTH, finish, race, set_forms, sum_forms
+from salsa.selection.race import (
+    HIGHEST,
+    RACE_ROWS,
+    SMOOTH,
+    finish,
+    monotone_forms,
+    race,
+    set_forms,
+    sum_forms,
+)
 from salsa.selection.results import Contender, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 
@@ -57,7 +66,7 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
         return Plan(kernel_of, rule, rho)
     varying = ~observed_spread(problem.X, problem.weight)[2]
     if n < LEARNING_MINIMUM or not varying.any():
-        reason = "no column varies" if not varying.any() else f"fewer than {LEARNING_MINIMUM} rows"
+        reason = f"fewer than {LEARNING_MINIMUM} rows" if varying.any() else "no column varies"
         return Plan(kernel_of, rule, rho, note=f"{reason}: relevances are equal, not learned")
     bandwidth = None if options.kernel.learned_bandwidth else _bandwidths(options, problem)
     problem, sample = (rows._replace(bandwidth=bandwidth).with_rho(rho) for rows in (problem, sample))
@@ -108,7 +117,8 @@ def _equal_contender(options: Options, sample: Problem, loss: Loss) -> tuple[Ker
 def _largest_order(options: Options, problem: Problem) -> int:
     """Return the largest order that is allowed, and whose number of products is a float64."""
     D, allowed = problem.X.shape[1], options.kernel.allowed
-    return min(allowed.most(D) if any(allowed) else D, largest_order(D))
+    most = min(allowed.most(D) if any(allowed) else D, largest_order(D))
+    return most if options.sign is None else min(most, MONOTONE_ORDER)
 
 
 def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) -> list[Forms]:
@@ -124,10 +134,12 @@ def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) 
     count = max(map(len, sets), default=int(varying.sum()))
     sets = sets if len(sets) > 1 else ()
     if choice.up_to and not orders and highest is None:
+        if options.sign is not None:
+            return [monotone_forms(varying, options.sign != 0, base)]
         return [set_forms(sets, D, base) if sets else sum_forms(count, D, base)]
     if not orders and choice.up_to and highest is not None:
         orders = (highest,)
-    most = min(HIGHEST, highest or HIGHEST)
+    most = min(HIGHEST, _largest_order(options, problem))
     single = dict.fromkeys(min(d, count) for d in orders or range(1, most + 1))
     if choice.up_to:
         of_order = partial(set_forms, sets, D, base)

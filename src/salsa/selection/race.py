@@ -130,10 +130,26 @@ def set_forms(sets: Sets, D: int, base: str | None, highest: int | None = None) 
 
 def low_forms(forms: Forms) -> Forms:
     """Return the first form of every layer of sets: without sets the first form, the term of low orders."""
+    if not forms[0].sets:
+        return forms[:1]
     first: dict[Sets, Form] = {}
     for form in forms:
         first.setdefault(form.sets, form)
     return tuple(first.values())
+
+
+def monotone_forms(varying: Features, monotone: Features, base: str | None) -> Forms:
+    """Return the terms of the learned sum if some features are monotone: these are in terms of order one and two only.
+
+    The products have the other features. A product of one feature is a curve, which the first term has already unless
+    it is a rough one.
+    """
+    low, free = Form(base or SMOOTH, 1, min(2, int(varying.sum()))), varying & ~monotone
+    if not free.any() or not products_fit(int(free.sum()), len(varying)):
+        return (low,)
+    bases = ((base,) if base else (SMOOTH, ROUGH))[0 if free.sum() > 1 else 1 :]
+    products = (tuple(np.flatnonzero(free).tolist()),)
+    return low, *(Form(name, sets=products) for name in bases)
 
 
 def race(

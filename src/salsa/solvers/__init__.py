@@ -20,6 +20,7 @@ from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 from salsa.losses import Loss
 from salsa.solvers.alpha import AlphaPath
+from salsa.solvers.slopes import Monotone
 from salsa.solvers.tiles import TileHolder
 from salsa.uncertainty import Unavailable, Uncertainty
 
@@ -59,6 +60,7 @@ class RidgeTask(NamedTuple):
     memory: int = 0  # bytes that the solver may take in this process
     cluster: TileHolder | None = None  # workers that hold the kernel matrix; None: this process does
     steps: Steps = SILENT  # told how far the solver is
+    monotone: Monotone | None = None  # which features are monotone; None: the fit is free
 
     @property
     def noise(self) -> Noise:

@@ -34,11 +34,13 @@ from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
 from salsa.solvers.anchors import Anchors, SingleAnchors, choose_anchors
 from salsa.solvers.many_anchors import IteratedRidge, fit_many_anchors, many_anchors_bytes
+from salsa.solvers.monotone import FREE, FoldFits, constrain_on_anchors
+from salsa.solvers.need import DIRECT_RANK
+from salsa.solvers.slopes import Monotone
 from salsa.uncertainty.cvplus import CVPlus, LowRankUncertainty, Scores, posterior_on_anchors
 from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 T = TypeVar("T")
-DIRECT_RANK = 3000  # the most anchors that are fitted by sums over rows
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 FAR = 10.0  # anchors are chosen again if they leave so many times as much unexplained as they may
 EXPECTED = 1e-3  # the largest alpha that anchors are chosen for, relative to the mean diagonal of the kernel matrix
@@ -68,11 +70,13 @@ class Ridge(NamedTuple):
     splits: TableSplits
     rho: float  # the shared variance in the noise that was used
     notes: tuple[str, ...] = ()
+    folds: FoldFits | None = None  # kept for fits with constraints
+    constrained: tuple[Floats, Floats] | None = None  # parameters and offset, if they are not the free ones
 
     @property
     def solution(self) -> tuple[Floats, Floats]:
         """The parameters theta (r, q) and the offset (q,)."""
-        return self.whole.solution(self.path.alpha)
+        return self.whole.solution(self.path.alpha) if self.constrained is None else self.constrained
 
     @property
     def degrees_of_freedom(self) -> float:
@@ -98,7 +102,22 @@ def solve_lowrank(task: RidgeTask) -> Solution:
         alpha = ridge.path.alpha / FAR
         anchors = anchors_for(task, alpha)
         ridge = fit_on_anchors(task, anchors, alpha)
+    if task.monotone is not None:
+        assert isinstance(ridge, Ridge)  # fits with constraints have at most DIRECT_RANK anchors
+        ridge = _monotone(task, task.monotone, anchors, ridge)
     return on_anchors(task, anchors, ridge, ridge.cvplus(anchors), ridge.solution)
+
+
+def _monotone(task: RidgeTask, monotone: Monotone, anchors: Anchors, ridge: Ridge) -> Ridge:
+    """Return the ridge fit, with corrections that make it monotone, and the alpha of the corrected fits."""
+    assert ridge.folds is not None
+    span = anchors.expansion(*ridge.solution).span
+    found = constrain_on_anchors(task, monotone, anchors, ridge.whole, ridge.folds, ridge.path, span)
+    if found is None:
+        return ridge._replace(folds=None, notes=(*ridge.notes, FREE))
+    without = [found.without[0], *found.without] if ridge.splits.forward else found.without
+    notes = (*ridge.notes, *found.notes)
+    return ridge._replace(path=found.path, without=without, notes=notes, folds=None, constrained=found.solution)
 
 
 def expected_alpha(task: RidgeTask) -> float:
@@ -205,7 +224,8 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     path = choose_alpha(error_of, mean_diagonal(task.kernel, task.sample.X), task.alphas)
     without = [part.path.solution(path.alpha) for part in held_out]
     without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
-    return Ridge(path, total, RidgePath(total), without, splits, rho, notes)
+    kept = None if task.monotone is None else FoldFits(held_out, variance)
+    return Ridge(path, total, RidgePath(total), without, splits, rho, notes, kept)
 
 
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:

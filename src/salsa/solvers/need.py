@@ -8,6 +8,7 @@ from salsa._utils.memory import SMALLER_TABLE, exact_bytes, format_bytes, requir
 from salsa.solvers import find_solver
 
 DEFAULT_RANK = 2000  # the most anchors, random features or rows of a part
+DIRECT_RANK = 3000  # the most anchors that are fitted by sums over rows
 SUGGESTED = ("exact", "pcg", "lowrank")  # the other solvers are for comparison
 SEARCH_ROWS = 2000  # rows that the order is chosen on, in a fit to many rows
 LEARNING_ROWS = 4000  # the most rows of one kernel matrix in learning: a second judgement has so many

