@@ -15,10 +15,11 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet
 import pytest
+from conftest import additive_truth
 
 import salsa
 from cli.command import contents, make_table
-from salsa import SalsaRegressor
+from salsa import SalsaClassifier, SalsaRegressor
 from salsa.cli import predict
 from salsa.cli.tables import writing
 from salsa.cli.tables.reading import CHUNK_VALUES, FIRST_ROWS, read_chunks
@@ -375,3 +376,54 @@ class TestNumbers:
         assert writing.write_text(iter([pd.DataFrame({"a,b": values, "c": -values})]), file, "\t") == len(values)
         lines = [f"{v!r}\t{-v!r}" for v in values.tolist()]
         assert file.getvalue().splitlines() == ["a,b\tc", *lines]
+
+
+@pytest.fixture(scope="module")
+def other_targets(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("targets")
+    X, f = additive_truth(n=120, D=3, noise=0.0)
+    table = pd.DataFrame(X, columns=list("abc"))
+    table.to_csv(folder / "x.csv", index=False)
+    settings = {"order": 2, "relevance": "equal"}
+    models = {
+        "counts": SalsaRegressor(loss="poisson", **settings).fit(table, np.random.default_rng(0).poisson(np.exp(f))),
+        "log": SalsaRegressor(target_transform="log", **settings).fit(table, np.exp(f)),
+        "classes": SalsaClassifier(**settings).fit(table, np.where(f > 0, "yes", "no")),
+    }
+    for name, model in models.items():
+        model.save(folder / f"{name}.salsa")
+    return folder, table, models
+
+
+class TestOtherTargets:
+    """Models of classes and of other losses, which were saved from Python."""
+
+    @pytest.mark.parametrize("name", ["counts", "log"])
+    def test_predictions_are_in_the_units_of_the_target(self, other_targets, call, name):
+        folder, table, models = other_targets
+        code, _, err = call("predict", folder / f"{name}.salsa", folder / "x.csv", "--out", folder / f"{name}.csv")
+        assert code == 0, err
+        np.testing.assert_allclose(pd.read_csv(folder / f"{name}.csv")["prediction"], models[name].predict(table))
+
+    def test_classes_have_labels_and_probabilities(self, other_targets, call):
+        folder, table, models = other_targets
+        code, _, err = call("predict", folder / "classes.salsa", folder / "x.csv", "--out", folder / "classes.csv")
+        assert code == 0, err
+        found = pd.read_csv(folder / "classes.csv")
+        assert found["prediction"].tolist() == models["classes"].predict(table).tolist()
+        np.testing.assert_allclose(
+            found[["probability_no", "probability_yes"]], models["classes"].predict_proba(table), atol=1e-12
+        )
+        _, answer, _ = call("predict", folder / "classes.salsa", folder / "x.csv", "--json")
+        assert json.loads(answer)["predictions"][:3] == found["prediction"].tolist()[:3]
+
+    def test_classes_have_no_intervals(self, other_targets, call):
+        folder, *_ = other_targets
+        code, _, err = call("predict", folder / "classes.salsa", folder / "x.csv", "--interval", "0.9")
+        assert code != 0
+        assert "a model of classes has probabilities in the place of intervals" in err
+        assert "Traceback" not in err
+
+    def test_info_names_the_loss(self, other_targets, call):
+        folder, *_ = other_targets
+        assert "of the best constant's poisson" in call("info", folder / "counts.salsa")[1]

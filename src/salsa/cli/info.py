@@ -37,6 +37,7 @@ def _summary(path: str) -> dict[str, Any]:
         "salsa_version": header.get("salsa_version"),  # since format 3
         "anchors": anchors,
         "outputs": outputs,
+        "loss": getattr(model, "loss", "log_loss"),
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,
@@ -71,7 +72,11 @@ def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
 
 def r2_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["r2"] is not None:
-        yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
+        share = f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f}"
+        if (loss := summary.get("loss", "squared_error")) == "squared_error":
+            yield "R2", f"{share} in cross-validation"
+        else:
+            yield "explained", f"{share} of the best constant's {loss} in cross-validation"
 
 
 def shared_noise(rho: float) -> str:

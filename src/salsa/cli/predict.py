@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 CHUNK_WORK = 2**30  # kernel values per chunk, or multiplications for intervals: about one second
 LEAST_ROWS = 1000
-JSON_NAMES = {"prediction": "predictions", "lower": "lower", "upper": "upper"}
+JSON_NAMES = {"prediction": "predictions", "probability": "probabilities", "lower": "lower", "upper": "upper"}
 
 
 def _check_probability(value: float | None) -> float | None:
@@ -100,7 +100,14 @@ def predict_file(
 def predictions(
     model: "SalsaRegressor", data: str, interval: float | None, keep: Sequence[str] = ()
 ) -> Iterator["pd.DataFrame"]:
-    """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered."""
+    """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered.
+
+    A model of classes has `prediction` and a `probability_...` of every class.
+    """
+    from salsa.fitted import fitted_of
+
+    if interval is not None and fitted_of(model).classes is not None:
+        raise ValueError("--interval: a model of classes has probabilities in the place of intervals; leave it out")
     for rows, kept in model_features(model, data, chunk_rows(model, interval), keep):
         yield _beside(kept, _predicted(model, rows, interval))
 
@@ -108,12 +115,29 @@ def predictions(
 def _predicted(model: "SalsaRegressor", rows: "Floats", interval: float | None) -> "pd.DataFrame":
     """Return the columns of predictions for encoded rows."""
     from salsa._utils.threads import parse_threads
-    from salsa.regressor import predict_encoded
+    from salsa.fitted import fitted_of
+    from salsa.regressor import in_units, predict_encoded
 
+    if (classes := fitted_of(model).classes) is not None:
+        return _classified(model, classes, rows)
     if interval is None:
-        return _numbered("prediction", model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
+        return _numbered(
+            "prediction", in_units(model, model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
+        )
     values, ends = predict_encoded(model, rows, interval)
     return _numbered("prediction", values).join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
+
+
+def _classified(model: Any, classes: Any, rows: "Floats") -> "pd.DataFrame":
+    """Return the most probable class, and the probability of every class."""
+    import pandas as pd
+
+    from salsa._utils.threads import parse_threads
+    from salsa.classifier import probabilities
+
+    p = probabilities(model, model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
+    labels = pd.DataFrame({"prediction": classes[p.argmax(axis=1)]})
+    return labels.join(pd.DataFrame(p, columns=[f"probability_{label}" for label in classes]))
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":

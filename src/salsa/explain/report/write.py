@@ -27,6 +27,7 @@ from salsa.explain.report.quality_section import (
 )
 from salsa.explain.report.shares_over_rows import rows_lead, with_rows
 from salsa.explain.report.whatif_section import what_if_section
+from salsa.fitted import fitted_of
 
 CITATION = (
     "Kirthevasan Kandasamy and Yaoliang Yu. Additive Approximations in High Dimensional Nonparametric Regression via"
@@ -64,6 +65,9 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
         Which target of a multi-output model to report on, counted from 0.
     """
     anova = decompose(model, output=output)
+    if fitted_of(model).classes is not None:
+        advice = "decompose and shapley explain it, and held_out_proba() returns its held-out probabilities"
+        raise TypeError(f"{type(model).__name__}: there is no report for classes; {advice}")
     path, given = checked_path(path), given_rows(model, X, y, output)
     write_whole(path, render(report_payload(with_rows(anova, given.X), given)))
     return path
