@@ -281,7 +281,7 @@ def test_alpha_is_chosen_by_the_error_of_monotone_fits():
     model = SalsaRegressor(**options, monotonic_cst=sign).fit(X, y)
     path = model.search_.results[-1].path
     assert model.alpha_ == path.alpha
-    assert path.error == pytest.approx(path.errors.min(), rel=0.01)
+    assert path.error <= path.errors.min() + 0.1 * path.standard_error * 1.1
     residual = model.leave_one_out()
     error = np.mean((residual.target - residual.prediction) ** 2) / y.var()
     assert error == pytest.approx(path.error, rel=1e-6)

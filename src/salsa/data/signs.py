@@ -29,7 +29,7 @@ def monotone_signs(monotonic_cst: Any, columns: Columns) -> Places | None:
     for name, value in given:
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or value not in (-1, 0, 1):
             raise ValueError(f"monotonic_cst: column {name!r} has {value!r}: give 1 (increasing), -1 (decreasing) or 0")
-        sign[names.index(name)] = int(float(value))
+        sign[names.index(name)] = round(float(value))
     if (odd := np.flatnonzero((sign != 0) & columns.categorical)).size:
         advice = "give it 0, or make it an ordered category of pandas, which counts as numbers"
         raise ValueError(f"monotonic_cst: column {names[odd[0]]!r} holds categories, which have no order: {advice}")

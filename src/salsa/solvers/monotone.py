@@ -33,6 +33,7 @@ from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesse
 T = TypeVar("T")
 Fits = list[tuple[Floats, Floats]]  # parameters theta (r, q) and offset (q,) of every fit
 BASIS, BASIS_TOLERANCE = 1000, 1e-9  # the most anchors of corrections to exact fits, and the trace they may leave
+WORTHWHILE = 0.1  # standard errors by which another alpha must be better than the free fit's
 ALL_ROWS = -1  # number of the training set of all rows; folds are numbered from 0
 FREE = "monotonic_cst: the free fit is monotone, and no constraint is needed"
 
@@ -207,15 +208,31 @@ def constrain_exact(task: RidgeTask, monotone: Monotone, free: Solution) -> Solu
     return Solution(expansion, uncertainty, penalties.path, freedom, notes, uncertainty.cvplus.scale, residual)
 
 
+class NearPenalties(Penalties[T]):
+    """Penalties of which one near the first is kept unless another one is better by WORTHWHILE standard errors.
+
+    The first penalty, which is the free fit's, was searched on a fine grid. Smaller steps of the error are noise.
+    """
+
+    @property
+    def best(self) -> float:
+        error, standard_error, _ = min(self.tried.values(), key=lambda one: one.error)
+        first, limit = next(iter(self.tried)), error + WORTHWHILE * standard_error
+        good = [alpha for alpha, one in self.tried.items() if one.error <= limit]
+        return min(good, key=lambda alpha: abs(np.log(alpha / first)))
+
+
 def _penalties(attempt: Callable[[float, T | None], Tried[T]], first: float, task: RidgeTask) -> Penalties[T]:
     """Return the penalties that were tried: the given ones, or half decades from the free fit's on."""
     diagonal = mean_diagonal(task.kernel, task.sample.X)
-    penalties, floor = Penalties(attempt), ALPHA_FLOOR * diagonal
-    if task.alphas is None:
-        penalties.search(max(first, floor), floor, 10.0 ** LOG10_LIMITS[1] * diagonal)
-    else:
-        penalties.attempt_all([max(alpha, floor) for alpha in task.alphas])
-    return penalties
+    floor = ALPHA_FLOOR * diagonal
+    if task.alphas is not None:
+        given = Penalties(attempt)
+        given.attempt_all([max(alpha, floor) for alpha in task.alphas])
+        return given
+    near = NearPenalties(attempt)
+    near.search(max(first, floor), floor, 10.0 ** LOG10_LIMITS[1] * diagonal)
+    return near
 
 
 def monotone_bytes(m: int, D: int) -> int:
