@@ -140,7 +140,8 @@ class TargetValues(NamedTuple):
         if all(len(values) < 2 for values in self.distinct):
             return ["the target is constant"]
         if self.rows > 2 and self.two_valued:
-            return ["the target has two values: predictions lie between and beyond them, and are no probabilities"]
+            beyond = "predictions lie between and beyond them, and are no probabilities"
+            return [f"the target has two values: {beyond}; SalsaClassifier predicts probabilities"]
         return []
 
 
