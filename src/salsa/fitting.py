@@ -113,8 +113,13 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
             table=24 * n * (D + seen.outputs)
         )
+        limit = memory_limit_bytes(options.resources.memory_limit)
         if options.loss.squared:
-            check_memory(name, rank, size, memory_limit_bytes(options.resources.memory_limit))
+            check_memory(name, rank, size, limit)
+        else:
+            require_memory(
+                size.table + _likelihood_bytes(options, n, D, seen.outputs), limit, "this fit", LIKELIHOOD_ADVICE
+            )
         whole = rows.take(np.arange(n))
         check_targets(options.loss.name, whole.Y, np.ones(n, dtype=bool))
         whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
@@ -206,8 +211,8 @@ def _fit_likelihood(
     """
     rows, (name, level, _) = whole.rows, options.loss
     (n, q), D = rows.Y.shape, rows.X.shape[1]
-    need = likelihood_bytes(n, D, q, n if rank is None else rank, len(splits.folds), exact=rank is None)
-    require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
+    limit = memory_limit_bytes(options.resources.memory_limit)
+    require_memory(_likelihood_bytes(options, n, D, q), limit, "this fit", LIKELIHOOD_ADVICE)
     scaled = named_loss(name, level, rows.Y).link == IDENTITY  # the loss has a scale, which residuals decide
     unit = power_of_two(rows.Y) if scaled else np.ones(q)
     rows = rows._replace(Y=rows.Y / unit, group=None)
@@ -238,6 +243,13 @@ def _fit_likelihood(
     search = search.with_notes(plan.note, *notes, *more)
     parts = expansion, search, uncertainty, link_of(uncertainty.loss)
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
+
+
+def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
+    """Return the peak memory of a fit of n rows that minimises a likelihood."""
+    name, rank = _solver(options, n, D, outputs)
+    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
+    return likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
 
 
 def _with_signs(options: Options, columns: Columns) -> Options:

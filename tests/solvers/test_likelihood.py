@@ -270,3 +270,11 @@ def test_a_limit_of_memory_is_checked_before_the_work():
     X, y = targets("poisson", n=400)
     with pytest.raises(MemoryError, match="Give a smaller rank"):
         SalsaRegressor(loss="poisson", memory_limit="1MB").fit(X, y)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "huber"])
+def test_blocks_are_the_table(loss):
+    X, y = targets(loss)
+    whole = SalsaRegressor(loss=loss, **SETTINGS).fit(X, y)
+    blocks = SalsaRegressor(loss=loss, **SETTINGS).fit_blocks([(X[:50], y[:50]), (X[50:], y[50:])])
+    np.testing.assert_array_equal(blocks.predict(X), whole.predict(X))
