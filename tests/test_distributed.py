@@ -112,6 +112,14 @@ class TestFit:
             [4, 5],
         ]
 
+    def test_counts_give_the_fit_in_memory(self, client, known):
+        X, y, _ = known
+        counts = np.random.default_rng(0).poisson(np.exp(0.5 * y / y.std()))
+        options = {"loss": "poisson", "order": 2, "relevance": "equal", "kernel": "matern52", "random_state": 0}
+        found = DaskSalsaRegressor(client, **options).fit(da.from_array(X, (100, -1)), da.from_array(counts, 100))
+        expected = SalsaRegressor(**options).fit(X, counts)
+        np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-5)
+
     def test_groups_give_the_fit_in_memory(self, client, known):
         """The rows of a group lie in several partitions."""
         X, y, _ = known
