@@ -201,7 +201,7 @@ def test_quantiles_have_their_share_of_new_observations_below():
     new, observed = additive_truth(n=4000, D=3, seed=1, noise=0.5)
     shares = []
     for level in (0.1, 0.5, 0.9):
-        model = SalsaRegressor(loss="quantile", quantile=level, random_state=0).fit(X, y)
+        model = SalsaRegressor(loss="quantile", quantile=level, **SETTINGS).fit(X, y)
         shares.append(np.mean(observed < model.predict(new)))
     np.testing.assert_allclose(shares, [0.1, 0.5, 0.9], atol=0.06)
 

@@ -126,7 +126,8 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
         path = descend_alpha(error_of, scale)
     else:
         path = try_alphas(error_of, [max(alpha, 1e-14 * scale) for alpha in task.alphas])
-    fits = systems.solve(path.alpha, tried.get(path.alpha, systems.start()), FINAL * null)
+    start = tried.get(path.alpha, systems.start())
+    fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
     f = systems.predict(fits)
     dof = _degrees_of_freedom(systems, f[:, -1], path.alpha)
     return Candidate(basis, path, fits, _held_out(task, systems, fits), f[:, -1], dof)

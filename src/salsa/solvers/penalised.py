@@ -65,8 +65,12 @@ class Systems:
         """Return f (n, S, q)."""
         return self._forward(np.concatenate([fits.theta, fits.offset[None]]))
 
-    def solve(self, alpha: float, start: Fits, tolerance: float) -> Fits:
-        """Minimise from a start, until a Newton step promises to lower the mean loss by less than the tolerance."""
+    def solve(self, alpha: float, start: Fits, tolerance: float, *, certain: bool = False) -> Fits:
+        """Minimise from a start, until a Newton step promises to lower the mean loss by less than the tolerance.
+
+        A preconditioner of far larger curvatures promises too little. If the result must be certain, the last step has
+        the preconditioners of the result itself.
+        """
         x = np.concatenate([start.theta, start.offset[None]])
         penalty = np.full((len(x), self.W.shape[1], 1), alpha)
         penalty[-1, :, 0] = self.hold
@@ -78,12 +82,15 @@ class Systems:
         for number in range(1, MOST_STEPS + 1):
             slope = self._back(self.loss.slope(self.Y[:, None], f)) + penalty * (x - centre)
             step, promised, products = self._newton_step(f, slope, penalty, factors, tolerance * total)
-            if products > SLOW or number % MANY == 0:  # the preconditioners are far from the curvatures
+            going = promised > tolerance * total
+            if not going.any() and not certain:
+                return Fits(x[:-1], x[-1])
+            if not going.any() or products > SLOW or number % MANY == 0:  # preconditioners may be far from curvatures
                 self.grams = self._grams(self.loss.curvature(self.Y, f[:, -1]))
                 factors = self._factors(alpha)
-            going = promised > tolerance * total
             if not going.any():
-                return Fits(x[:-1], x[-1])
+                certain = False
+                continue
             x, f, value, moved = self._descend(x - centre, f, value, step, np.where(going, promised, 0.0), penalty)
             x = x + centre
             if not moved:  # rounding errors are all that is left
