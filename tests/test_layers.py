@@ -42,6 +42,7 @@ ARROWS = {
         "paper",
         "baselines",
         "explain",
+        "classifier",
         "regressor",
         "fitted",
         "uncertainty",
