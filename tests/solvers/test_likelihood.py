@@ -212,7 +212,7 @@ def test_gross_errors_hardly_move_a_huber_fit():
     wrong = y.copy()
     wrong[::20] += 30.0
     error = {
-        (loss, name): np.mean((SalsaRegressor(loss=loss, random_state=0).fit(X, t).predict(new) - truth) ** 2)
+        (loss, name): np.mean((SalsaRegressor(loss=loss, **SETTINGS).fit(X, t).predict(new) - truth) ** 2)
         for loss in ("huber", "squared_error")
         for name, t in (("clean", y), ("wrong", wrong))
     }
