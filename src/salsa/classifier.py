@@ -33,8 +33,8 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
 
     The model has one function per class, or one for two classes: f(x) = offset + sum_i coef_i k(x, x_i). The
     probabilities are softmax(f(x)); with two classes, f is the log odds of the second one. Fits minimise the log loss
-    plus alpha / 2 |f|^2. The log loss of held-out rows chooses the kernel, its order and alpha, and a factor of f that
-    calibrates the probabilities.
+    plus alpha / 2 times the squared norm of f. The log loss of held-out rows chooses the kernel, its order and alpha,
+    and a factor of f that calibrates the probabilities.
 
     Parameters
     ----------
