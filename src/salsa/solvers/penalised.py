@@ -21,6 +21,7 @@ from salsa.data.splits import Fold
 from salsa.losses import Likelihood
 
 SLOW, MANY = 25, 6  # products of a Newton step, and steps, after which the preconditioners are computed again
+NEAR = 0.51  # decades between penalties that share the factors of preconditioners
 LEFT = 1e-3  # share of the squared residual that a Newton step leaves
 MOST_STEPS, MOST_PRODUCTS, MOST_HALVINGS = 100, 200, 40
 HOLD = 1.0  # weight of an observation that holds the offset of a system without one of the classes
@@ -48,6 +49,7 @@ class Systems:
             self.W[fold.held_out, s] = 0.0
         self.hold = np.array([_hold(loss, Y, weight) for weight in self.W.T])  # (S,)
         self.grams = self._grams(loss.reference(Y, w))
+        self.factored = 1e-300, list[Floats]()  # a penalty, none at first, and the factors of preconditioners there
 
     def _grams(self, curvature: Floats) -> list[Floats]:
         """Return the upper triangles of P_s without alpha, (r + 1, r + 1); the intercept comes last."""
@@ -76,18 +78,19 @@ class Systems:
         penalty[-1, :, 0] = self.hold
         centre = np.zeros_like(x)
         centre[-1] = self.start().offset
-        factors = self._factors(alpha)
+        if abs(np.log10(alpha / self.factored[0])) > NEAR:
+            self.factored = alpha, self._factors(alpha)
         total, f = self.W.sum(axis=0), self._forward(x)
         value = self._value(x - centre, f, penalty)
         for number in range(1, MOST_STEPS + 1):
             slope = self._back(self.loss.slope(self.Y[:, None], f)) + penalty * (x - centre)
-            step, promised, products = self._newton_step(f, slope, penalty, factors, tolerance * total)
+            step, promised, products = self._newton_step(f, slope, penalty, self.factored[1], tolerance * total)
             going = promised > tolerance * total
             if not going.any() and not certain:
                 return Fits(x[:-1], x[-1])
             if not going.any() or products > SLOW or number % MANY == 0:  # preconditioners may be far from curvatures
                 self.grams = self._grams(self.loss.curvature(self.Y, f[:, -1]))
-                factors = self._factors(alpha)
+                self.factored = alpha, self._factors(alpha)
             if not going.any():
                 certain = False
                 continue
