@@ -86,7 +86,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         conjugate gradients on the kernel matrix in float32: a few dozen times n^2 flops and 2 n^2 bytes; a matrix that
         does not fit into memory is computed again in every iteration. "lowrank" has a few rows (anchors) stand for all:
         n rank^2 flops, and memory that does not grow with n. Whatever the solver, the kernel is learned from at most
-        4000 rows. "features" are random features in place of anchors, and "divide" is the mean of
+        8000 rows. "features" are random features in place of anchors, and "divide" is the mean of
         exact fits to parts of the rows: for comparison. "auto" is "exact" up to 3000 rows, unless a rank is given,
         "pcg" up to 60 000 if the matrix fits into memory (fewer with several targets), and "lowrank" beyond.
     rank : None or int, default=None

@@ -247,6 +247,7 @@ def test_groups_and_time_judge(loss):
     ordered = SalsaRegressor(loss=loss, cv=TimeSeriesSplit(4), **SETTINGS).fit(X, y)
     assert len(ordered._fitted.uncertainty.held_out.row) == 4 * (len(y) // 5)
     assert any("later rows judge" in note for note in ordered.search_.notes)
+    assert len(ordered.leave_one_out().target) == 4 * (len(y) // 5)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def solve_in_parts(task: RidgeTask) -> Solution:
     expansion = solve_divided(kernel, parts, path.alpha, _telling(run, task, "fits to parts of the rows", len(parts)))
     weight = np.concatenate([part.weight for part in parts])
     if (weight != 1).any():
-        expansion = replace(expansion, marginals=marginals(task, expansion.anchors, weight))
+        expansion = replace(expansion, marginals=marginals(task.kernel, expansion.anchors, weight))
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
     notes = (f"the mean of {len(parts)} fits", *(() if task.rho == 0 else (NO_GROUPS,)))
     best = alphas.index(path.alpha)

@@ -27,11 +27,13 @@ from salsa.data.rows import Observations
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
-from salsa.kernels.marginals import marginal_of, thinned
+from salsa.kernels.marginals import marginal_of
 from salsa.losses import Likelihood, Logistic, Quantile, Softmax, weighted_quantile
-from salsa.solvers.alpha import AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
+from salsa.solvers import SAMPLE_ROWS
+from salsa.solvers.alpha import ALPHA_FLOOR, AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
 from salsa.solvers.anchors import Anchors, choose_anchors
 from salsa.solvers.factor import exact_factor
+from salsa.solvers.lowrank import marginals
 from salsa.solvers.penalised import Fits, Systems
 from salsa.solvers.ridge import solve_once
 from salsa.uncertainty.cvplus import LowRankUncertainty, posterior_on_anchors
@@ -39,9 +41,7 @@ from salsa.uncertainty.jackknife import ExactUncertainty, judged_by
 from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 
 SEARCHED, FINAL = 1e-6, 1e-11  # tolerances of the mean loss, as shares of the best constant's loss
-MARGINAL_POINTS = 1024  # points that stand for the distribution of a feature
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
-SAMPLE_ROWS = 20_000  # anchors are chosen among so many rows
 MOST_SOLVES = 20  # ridge regressions of the working response
 SETTLED = 1e-9  # change of f, as a share of its size, at which the coefficients of an exact fit are found
 UNSEEN = 1.0  # log losses below this over n count as equal: n rows do not show whether errors are rarer than one in n
@@ -120,12 +120,12 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
         return max(error, least), spread
 
     if not folds:  # a single observation or group judges nothing
-        alpha = max(task.alphas[0] if task.alphas else scale, 1e-14 * scale)
+        alpha = max(task.alphas[0] if task.alphas else scale, ALPHA_FLOOR * scale)
         path = AlphaPath(np.empty(0), np.empty(0), alpha, 1.0, 0.0)
     elif task.alphas is None:
         path = descend_alpha(error_of, scale)
     else:
-        path = try_alphas(error_of, [max(alpha, 1e-14 * scale) for alpha in task.alphas])
+        path = try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas])
     start = tried.get(path.alpha, systems.start())
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
     f = systems.predict(fits)
@@ -178,11 +178,8 @@ def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats)
         )
     anchors = chosen.basis.anchors
     expansion = anchors.expansion(chosen.fits.theta[:, -1], chosen.fits.offset[-1])
-    marginals = tuple(
-        thinned(marginal_of(x, rows.weight), None if base == "equality" else MARGINAL_POINTS)
-        for x, base in zip(rows.X.T, kernel.terms[0].bases, strict=True)
-    )
-    expansion = replace(expansion, offset=expansion.offset + shift, marginals=marginals).times(scale)
+    expansion = replace(expansion, offset=expansion.offset + shift, marginals=marginals(kernel, rows.X, rows.weight))
+    expansion = expansion.times(scale)
     z, h = task.loss.working(rows.Y, chosen.f)
     total = Sums.of(chosen.basis.F, z, rows.weight * h)
     folds = slice(None) if chosen.fits.theta.shape[1] == 1 else slice(-1)
@@ -217,8 +214,8 @@ def _exact(
         f = f + moved
         if np.abs(moved).max() <= SETTLED * (1.0 + np.abs(f).max()):
             break
-    marginals = None if (w == 1).all() else tuple(marginal_of(x, w) for x in X.T)
-    return KernelExpansion(kernel, X, coef, offset, marginals), noise, (note,) if note else ()
+    background = None if (w == 1).all() else tuple(marginal_of(x, w) for x in X.T)
+    return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 
 def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:

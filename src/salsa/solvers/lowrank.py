@@ -29,6 +29,7 @@ from salsa._utils.sums import HeldOutSums, RidgePath, Sums, cross_validation_err
 from salsa._utils.threads import thread_count
 from salsa.data.rows import Block, Total, joined, mapped
 from salsa.data.splits import TableSplits
+from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of, thinned
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver
 from salsa.solvers.alpha import AlphaPath, choose_alpha, mean_diagonal, penalty
@@ -172,7 +173,9 @@ def on_anchors(
     task: RidgeTask, anchors: Anchors, ridge: Ridge | IteratedRidge, cvplus: CVPlus, solution: tuple[Floats, Floats]
 ) -> Solution:
     """Return the solution as a function of the anchors, with the sizes of held-out residuals for its intervals."""
-    expansion = replace(anchors.expansion(*solution), marginals=marginals(task, task.sample.X, task.sample.weight))
+    expansion = replace(
+        anchors.expansion(*solution), marginals=marginals(task.kernel, task.sample.X, task.sample.weight)
+    )
     whole = replace(expansion, offset=expansion.offset + task.level).times(task.unit)
     uncertainty, residual = uncertainty_of(task, anchors, cvplus)
     notes = too_few_anchors(task, anchors, ridge.path.alpha) + ridge.notes
@@ -259,9 +262,9 @@ def tolerance(task: RidgeTask, alpha: float) -> float:
     return LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(task.rows) * mean_diagonal(kernel, X))
 
 
-def marginals(task: RidgeTask, X: Floats, weight: Floats) -> tuple[Distribution, ...]:
+def marginals(kernel: Kernel, X: Floats, weight: Floats) -> tuple[Distribution, ...]:
     """Return the distribution of every feature: at most MARGINAL_POINTS points, or all levels of categories."""
-    limits = [None if base == "equality" else MARGINAL_POINTS for base in task.kernel.terms[0].bases]
+    limits = [None if base == "equality" else MARGINAL_POINTS for base in kernel.terms[0].bases]
     return tuple(thinned(marginal_of(x, weight), limit) for x, limit in zip(X.T, limits, strict=True))
 
 

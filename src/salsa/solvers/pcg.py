@@ -54,7 +54,7 @@ def solve_by_iteration(task: RidgeTask) -> Solution:
     path, alpha = penalties.path, penalties.best
     without = fits.judged(alpha, penalties.tried[alpha].solved)
     whole = fits.whole(alpha, without)
-    background = marginals(task, rows.X, rows.weight)  # some points stand for many: explanations are quicker
+    background = marginals(task.kernel, rows.X, rows.weight)  # some points stand for many: explanations are quicker
     expansion = KernelExpansion(task.kernel, rows.X, whole.coef, whole.offset + task.level, background).times(task.unit)
     task.steps.step("uncertainty")
     uncertainty, residual = fits.uncertainty(alpha, whole.coef, without)

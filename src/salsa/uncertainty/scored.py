@@ -97,9 +97,10 @@ class ScoredUncertainty:
         """Return targets, and predictions without them with their standard deviations on the scale of the link.
 
         An exact fit leaves out single rows or blocks, to first order: by the closed form of its last ridge regression.
-        A low-rank fit has the predictions of the fits without each fold, with the deviations of the noise alone.
+        A low-rank fit, and a fit that later rows judge, has the predictions of the fits without each fold for the rows
+        that these test, with the deviations of the noise alone.
         """
-        if isinstance(self.inner, ExactUncertainty):
+        if isinstance(self.inner, ExactUncertainty) and len(self.held_out.row) == len(self.target):
             found = self.inner.training_rows()
             return replace(found, target=self.target, weight=self.weight)
         row, f, *_ = self.held_out
