@@ -57,7 +57,7 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
-from salsa.selection.deviance import choose_by_deviance, robust_targets
+from salsa.selection.deviance import choose_by_deviance, fit_to_all_rows, robust_targets
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
@@ -207,7 +207,8 @@ def _fit_likelihood(
 ) -> Fitted:
     """Take all rows through every step, for a loss that is not the squared error; no rank: the fit is exact.
 
-    Kernels are learned on coded targets first. The noise has no levels of groups, which are held out whole.
+    Kernels are learned on coded targets first. The noise has no levels of groups, which are held out whole. If the fit
+    is not exact, samples choose the kernel: only the last step sees all rows.
     """
     rows, (name, level, _) = whole.rows, options.loss
     (n, q), D = rows.Y.shape, rows.X.shape[1]
@@ -220,21 +221,30 @@ def _fit_likelihood(
     draws = splits.random_state, options.resources.threads, whole.counts, progress
     task = LikelihoodTask(rows, splits, loss, options.alphas, rank, *draws)
 
-    def problem_of(Y: Floats) -> Problem:
-        return _problem(options, seen.columns, rows._replace(Y=Y / power_of_two(Y)), splits)
+    def problem_of(task: LikelihoodTask, Y: Floats) -> Problem:
+        return _problem(options, seen.columns, task.rows._replace(Y=Y / power_of_two(Y)), task.splits)
 
-    def rescaled(found: Candidate) -> Likelihood | None:
+    def rescaled(task: LikelihoodTask, found: Candidate) -> Likelihood | None:
         if not scaled:
             return None
         row, f, *_ = found.held_out
-        return named_loss(name, level, rows.Y, robust_spread(rows.Y[row] - f, rows.weight[row]))
+        return named_loss(name, level, rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
 
     with one_blas_thread():
-        problem = problem_of(loss.coded(rows.Y))
+        sample = task if rank is None else task.some(splits.sample(loss.coded(rows.Y), SAMPLE_ROWS))
+        problem = problem_of(sample, loss.coded(sample.rows.Y))
         if scaled:
-            problem = problem_of(robust_targets(task, equal_kernel(options, problem, min(ROBUST_ORDER, D))))
+            equal = equal_kernel(options, problem, min(ROBUST_ORDER, D))
+            problem = problem_of(sample, robust_targets(sample, equal))
         plan = make_plan(options, problem, LOSS, progress)
-        task, chosen, search = choose_by_deviance(task, problem, plan, progress, rescaled)
+        if rank is None:
+            choice = choose_by_deviance(task, problem, plan, progress, rescaled)
+        else:
+            places = sample.splits.sample(problem.Y, SEARCH_ROWS)
+            small = sample.some(places)._replace(rank=None)
+            choice = choose_by_deviance(small, problem.rows(places), plan, progress, rescaled)
+            choice = fit_to_all_rows(task, choice, progress)
+        task, chosen, search = choice
         factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) if name == "log_loss" else 1.0
         expansion, uncertainty, more = finish(task, chosen, factor, unit)
     search = replace(search, contenders=plan.contenders)

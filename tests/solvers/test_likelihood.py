@@ -6,6 +6,7 @@ import pytest
 from conftest import additive_truth
 
 from salsa import AdditiveKernel, SalsaRegressor
+from salsa._utils.blas import one_blas_thread
 from salsa.data.splits import Fold, folds_by
 from salsa.losses import Gamma, Huber, Logistic, Poisson, Quantile, Softmax
 from salsa.solvers.factor import exact_factor
@@ -63,6 +64,41 @@ def test_systems_find_the_minimum(name, alpha):
         if name == "softmax":  # probabilities, because a constant may be added to all classes
             f_s, expected = loss.mean(f_s), loss.mean(expected)
         np.testing.assert_allclose(f_s, expected, atol=2e-4 * max(1.0, np.abs(expected).max()))
+
+
+@every_loss
+def test_short_orthogonal_columns_change_nothing_but_the_preconditioners(name):
+    K, Y, _, folds = problem(name)
+    factor = exact_factor(K.copy())
+    F, lengths = np.ascontiguousarray((factor.Q * np.sqrt(factor.l))[:, ::-1]), factor.l[::-1]
+    ones, fits = np.ones(N), []
+    for given in (None, lengths):
+        systems = Systems(F, Y, ones, folds, LOSSES[name], lengths=given)
+        fits.append(systems.predict(systems.solve(0.5, systems.start(), 1e-12)))
+    assert 0 < systems.preconditioners.lead < F.shape[1]
+    np.testing.assert_allclose(fits[1], fits[0], atol=1e-4 * np.abs(fits[0]).max())
+
+
+def test_large_penalties_leave_the_intercept_alone_in_the_preconditioners():
+    K, Y, _, folds = problem("logistic")
+    factor = exact_factor(K.copy())
+    F = np.ascontiguousarray((factor.Q * np.sqrt(factor.l))[:, ::-1])
+    systems = Systems(F, Y, np.ones(N), folds, Logistic(), lengths=factor.l[::-1])
+    f = systems.predict(systems.solve(1e6, systems.start(), 1e-12))
+    assert systems.preconditioners.lead == 0
+    np.testing.assert_allclose(f[:, -1], np.zeros_like(Y) + Logistic().constant(Y, np.ones(N)), atol=1e-3)
+
+
+def test_threads_do_not_change_a_bit():
+    rng = np.random.default_rng(0)
+    F, y = rng.normal(size=(3000, 150)), rng.integers(0, 2, (3000, 1)).astype(float)
+    folds, found = folds_by(np.arange(3000) % 4), []
+    for threads in (1, 2):
+        systems = Systems(F, y, np.ones(3000), folds, Logistic(), threads=threads)
+        assert systems.threads == threads
+        with one_blas_thread():
+            found.append(systems.predict(systems.solve(1.0, systems.start(), 1e-9)))
+    np.testing.assert_array_equal(*found)
 
 
 def test_a_warm_start_changes_nothing():

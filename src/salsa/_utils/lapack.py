@@ -91,9 +91,9 @@ def triangular_product(L: NDArray[Real], B: NDArray[Real], *, transposed: bool =
     return _from_the_left("trmm", L, B, b"T" if transposed else b"N")
 
 
-def triangular_solve(L: NDArray[Real], B: NDArray[Real]) -> NDArray[Real]:
-    """Replace B (n, m) by L^-1 B for lower L (n, n), both in Fortran order, and return it."""
-    return _from_the_left("trsm", L, B)
+def triangular_solve(L: NDArray[Real], B: NDArray[Real], *, transposed: bool = False) -> NDArray[Real]:
+    """Replace B (n, m) by L^-1 B, or L'^-1 B, for lower L (n, n), both in Fortran order, and return it."""
+    return _from_the_left("trsm", L, B, b"T" if transposed else b"N")
 
 
 def gram(A: NDArray[Real]) -> NDArray[Real]:

@@ -28,6 +28,7 @@ from salsa.solvers.likelihood import Candidate, LikelihoodTask, basis_of, cross_
 
 ROUNDS = 2  # the most times that a kernel is learned again on the working response
 LEARNING_ROWS = 2000  # rows that it is learned from
+ANCHORED = 0.1  # anchors of all rows are chosen for this share of the sample's alpha
 EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the mean diagonal of the kernel matrix
 
 
@@ -44,7 +45,7 @@ def choose_by_deviance(
     problem: Problem,
     plan: Plan,
     progress: Progress,
-    rescaled: Callable[[Candidate], Likelihood | None],
+    rescaled: Callable[[LikelihoodTask, Candidate], Likelihood | None],
 ) -> Choice:
     """Choose order, kernel and alpha; `rescaled` returns a loss whose scale follows from held-out residuals."""
     tried: dict[int, tuple[Candidate, OrderResult]] = {}
@@ -65,7 +66,7 @@ def choose_by_deviance(
         return tried[order][1].path[-2:]
 
     plan.rule(error_of)
-    if (loss := rescaled(_best(tried)[0])) is not None:
+    if (loss := rescaled(task, _best(tried)[0])) is not None:
         task = task._replace(loss=loss)
         tried.clear()
         plan.rule(error_of)
@@ -79,6 +80,18 @@ def choose_by_deviance(
     candidate, result = _best(tried)
     results = tuple(found for _, found in tried.values())
     return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+
+
+def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) -> Choice:
+    """Fit the kernel that was chosen on a sample to all rows of the task; the sample's alpha is near the best one."""
+    begin, (small, sampled, search) = time.perf_counter(), choice
+    kernel, alpha, task = sampled.basis.kernel, sampled.path.alpha, task._replace(loss=small.loss)
+    progress.begin(f"order {search.order} on all {len(task.rows.X)} rows")
+    candidate = cross_validate_alpha(task, basis_of(task, kernel, ANCHORED * alpha), alpha)
+    result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
+    tell(progress, result)
+    results = (*(other for other in search.results if other.order != search.order), result)
+    return Choice(task, candidate, OrderSearch(results, search.order, candidate.path.alpha))
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:

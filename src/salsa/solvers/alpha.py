@@ -91,10 +91,11 @@ def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
     return _path({scale * 10.0**t: value for t, value in tried.items()})
 
 
-def descend_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
+def descend_alpha(error_of: ErrorOf, scale: float, near: float = np.inf) -> AlphaPath:
     """Search alpha as ``search_alpha`` does, but from large to small penalties: each fit starts from the one before.
 
     The search goes down by half decades until DESCENTS in a row have not lowered the error; small penalties take long.
+    It starts just above `near`, or at DESCENT_START.
     """
     tried: dict[float, tuple[float, float]] = {}
 
@@ -103,7 +104,8 @@ def descend_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
             tried[t] = error_of(scale * 10.0**t)
         return tried[t][0]
 
-    t, waited, best = DESCENT_START, 0, np.inf
+    t = min(DESCENT_START, np.ceil(2.0 * np.log10(near / scale) + 1.0) / 2.0)
+    waited, best = 0, np.inf
     while waited < DESCENTS and t >= LOG10_GRID[0]:
         error = evaluate(t)
         waited = 0 if error < best else waited + 1

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,14 @@ from numpy.random import RandomState
 from scipy.linalg.lapack import dtrtri
 from scipy.optimize import minimize_scalar
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.linalg import positive_factor
 from salsa._utils.memory import SMALLER_TABLE, exact_bytes
 from salsa._utils.progress import SILENT, Steps
 from salsa._utils.sums import RidgePath, Sums
+from salsa._utils.threads import thread_count
 from salsa.data.noise import Noise
-from salsa.data.rows import Observations
+from salsa.data.rows import Observations, mapped
 from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
@@ -40,6 +42,7 @@ from salsa.uncertainty.cvplus import LowRankUncertainty, posterior_on_anchors
 from salsa.uncertainty.jackknife import ExactUncertainty, judged_by
 from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 
+BLOCK = 4096  # rows whose features, or sums, are computed at a time
 SEARCHED, FINAL = 1e-6, 1e-11  # tolerances of the mean loss, as shares of the best constant's loss
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 MOST_SOLVES = 20  # ridge regressions of the working response
@@ -63,13 +66,22 @@ class LikelihoodTask(NamedTuple):
     counts: Floats | None = None  # how many new observations a row stands for; None: one
     steps: Steps = SILENT
 
+    def some(self, places: Places) -> LikelihoodTask:
+        """Return the task of some of the rows."""
+        counts = None if self.counts is None else self.counts[places]
+        return self._replace(rows=self.rows.some(places), splits=self.splits.at(places), counts=counts)
+
 
 class Basis(NamedTuple):
-    """Features F (n, r) of all rows for a kernel, and the anchors that they come from; None: the fit is exact."""
+    """Features F (n, r) of all rows for a kernel, and the anchors that they come from; None: the fit is exact.
+
+    The features of an exact fit are orthogonal, with squared lengths (r,) in descending order.
+    """
 
     kernel: Kernel
     F: Floats
     anchors: Anchors | None
+    lengths: Floats | None
 
 
 class Candidate(NamedTuple):
@@ -80,6 +92,7 @@ class Candidate(NamedTuple):
     fits: Fits
     held_out: HeldOut
     f: Floats  # (n, q), of the fit to all rows
+    sums: Sums  # over the working response of f, with the working weights
     degrees_of_freedom: float
 
 
@@ -96,18 +109,38 @@ def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
     X, noise = task.rows.X, Noise(task.rows.weight)
     if task.rank is None:
         factor = exact_factor(kernel(X, n_threads=task.threads), noise)
-        return Basis(kernel, noise.unwhiten(factor.Q * np.sqrt(factor.l)), None)
+        F = noise.unwhiten((factor.Q * np.sqrt(factor.l))[:, ::-1])
+        return Basis(kernel, np.ascontiguousarray(F), None, factor.l[::-1])
     some = X[:: -(-len(X) // SAMPLE_ROWS)]
     tolerance = LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(X) * mean_diagonal(kernel, X))
     draws = task.rank, tolerance, task.random_state
     anchors = choose_anchors(kernel, some, *draws, n_threads=task.threads, steps=task.steps)
-    return Basis(kernel, anchors.features(X, n_threads=task.threads), anchors)
+    return Basis(kernel, _features(anchors, X, task.threads), anchors, None)
 
 
-def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
-    """Choose alpha by the held-out losses of the fits without each fold, and solve all fits at this alpha."""
+def _features(anchors: Anchors, X: Floats, threads: int | None) -> Floats:
+    """Return the features of all rows, by blocks and threads."""
+    F, pool = np.empty((len(X), len(anchors.points))), thread_count(threads, len(X), *anchors.points.shape)
+
+    def fill(rows: slice) -> None:
+        F[rows] = anchors.features(X[rows], n_threads=1)
+
+    for _ in mapped(fill, _blocks(len(X)), pool):
+        pass
+    return F
+
+
+def _blocks(n: int) -> list[slice]:
+    return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
+
+
+def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float | None = None) -> Candidate:
+    """Choose alpha by the held-out losses of the fits without each fold, and solve all fits at this alpha.
+
+    near: an alpha that is near the best one, where the search begins.
+    """
     rows, folds, loss = task.rows, task.splits.folds, task.loss
-    systems = Systems(basis.F, rows.Y, rows.weight, folds, loss)
+    systems = Systems(basis.F, rows.Y, rows.weight, folds, loss, lengths=basis.lengths, threads=task.threads)
     null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
     tried: dict[float, Fits] = {}
     least = UNSEEN / len(rows.Y) / null if isinstance(loss, Logistic | Softmax) else 0.0
@@ -123,14 +156,14 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
         alpha = max(task.alphas[0] if task.alphas else scale, ALPHA_FLOOR * scale)
         path = AlphaPath(np.empty(0), np.empty(0), alpha, 1.0, 0.0)
     elif task.alphas is None:
-        path = descend_alpha(error_of, scale)
+        path = descend_alpha(error_of, scale) if near is None else descend_alpha(error_of, scale, near)
     else:
         path = try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas])
     start = tried.get(path.alpha, systems.start())
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
-    f = systems.predict(fits)
-    dof = _degrees_of_freedom(systems, f[:, -1], path.alpha)
-    return Candidate(basis, path, fits, _held_out(task, systems, fits), f[:, -1], dof)
+    f = systems.predict(fits)[:, -1]
+    sums = _working_sums(task, basis, f)
+    return Candidate(basis, path, fits, _held_out(task, systems, fits), f, sums, _degrees_of_freedom(sums, path.alpha))
 
 
 def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
@@ -180,8 +213,7 @@ def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats)
     expansion = anchors.expansion(chosen.fits.theta[:, -1], chosen.fits.offset[-1])
     expansion = replace(expansion, offset=expansion.offset + shift, marginals=marginals(kernel, rows.X, rows.weight))
     expansion = expansion.times(scale)
-    z, h = task.loss.working(rows.Y, chosen.f)
-    total = Sums.of(chosen.basis.F, z, rows.weight * h)
+    total = chosen.sums
     folds = slice(None) if chosen.fits.theta.shape[1] == 1 else slice(-1)
     without = np.moveaxis(chosen.fits.theta[:, folds], 1, 0), chosen.fits.offset[folds]
     cvplus = posterior_on_anchors(anchors.L, total, RidgePath(total), alpha, len(rows.X), *without)
@@ -228,10 +260,16 @@ def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
     return HeldOut(row, held, np.ones(len(row)) if counts is None else counts[row], units)
 
 
-def _degrees_of_freedom(systems: Systems, f: Floats, alpha: float) -> float:
+def _working_sums(task: LikelihoodTask, basis: Basis, f: Floats) -> Sums:
+    """Return the sums over all rows of the working response, with the working weights, by blocks and threads."""
+    z, h = task.loss.working(task.rows.Y, f)
+    w, F, (n, r) = task.rows.weight * h, basis.F, basis.F.shape
+    parts = mapped(lambda rows: Sums.of(F[rows], z[rows], w[rows]), _blocks(n), thread_count(task.threads, n, r, 1))
+    return reduce(Sums.plus, parts)
+
+
+def _degrees_of_freedom(rows: Sums, alpha: float) -> float:
     """Return the trace of the smoother of the working response, r - alpha tr (C + alpha I)^-1, plus one."""
-    w, (_, h) = systems.W[:, -1], systems.loss.working(systems.Y, f)
-    rows = Sums.of(systems.F, np.zeros((len(f), 1)), w * h)
     C = (rows.xx - np.outer(rows.x, rows.x / rows.weight)).T
     C.flat[:: len(C) + 1] += alpha
     inverse, _ = dtrtri(positive_factor(C), lower=1)

@@ -1,25 +1,34 @@
-"""Penalised likelihood on features: minimise sum_i W_i l(y_i, f_i) + alpha / 2 |theta|^2 over f = phi'theta + b.
+"""Penalised likelihood on features: minimise sum_i W_i l(y_i, f_i) + alpha / 2 |theta|^2 over f = b + phi'theta.
 
 The fits to all rows and without each fold are systems side by side, with the features of all rows and their own
 weights W_s, which are zero for rows that are held out. Newton's method solves every system, its steps by conjugate
 gradients: products with the features serve all systems at once. The preconditioner of a system is the factor of its
 own rows, P_s = sum_i W_si h_i phi_i phi_i' + alpha I, with curvatures h near those of a good fit.
+
+Orthogonal features have short columns too, which the penalty outweighs. The preconditioners take these for orthogonal
+in every system: if their squared lengths are at most TAIL of alpha, this multiplies condition numbers by at most
+(1 + t) / (1 - t), t^2 = TAIL / (1 + TAIL).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
-from salsa._utils.arrays import Floats
-from salsa._utils.lapack import gram
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.lapack import gram, triangular_solve
 from salsa._utils.linalg import positive_factor
+from salsa._utils.threads import thread_count
+from salsa.data.rows import mapped
 from salsa.data.splits import Fold
 from salsa.losses import Likelihood
 
+S = TypeVar("S")
+
+ROWS, SUMMED = 512, 4096  # rows of a block of products, few enough for the cache, and of a block of sums
+TAIL = 0.05  # squared lengths of columns, times curvatures, as shares of alpha, below which they count as orthogonal
 SLOW, MANY = 25, 6  # products of a Newton step, and steps, after which the preconditioners are computed again
 NEAR = 0.51  # decades between penalties that share the factors of preconditioners
 LEFT = 1e-3  # share of the squared residual that a Newton step leaves
@@ -39,23 +48,29 @@ class Fits(NamedTuple):
 class Systems:
     """The systems without each fold, and the system of all rows, which is the last of S; features F (n, r).
 
-    The curvatures of the preconditioners follow a fit that takes many products: they are then those of that fit.
+    lengths: the squared lengths (r,) of the columns of F, descending, if these are orthogonal with the weights w. The
+    curvatures of the preconditioners follow a fit that takes many products: they are then those of that fit.
     """
 
-    def __init__(self, F: Floats, Y: Floats, w: Floats, folds: Sequence[Fold], loss: Likelihood) -> None:
-        self.F, self.Y, self.loss, self.folds = F, Y, loss, folds
+    def __init__(
+        self,
+        F: Floats,
+        Y: Floats,
+        w: Floats,
+        folds: Sequence[Fold],
+        loss: Likelihood,
+        *,
+        lengths: Floats | None = None,
+        threads: int | None = 1,
+    ) -> None:
+        self.F, self.Y, self.loss, self.lengths = F, Y, loss, lengths
         self.W = np.repeat(w[:, None], len(folds) + 1, axis=1)  # (n, S)
         for s, fold in enumerate(folds):
             self.W[fold.held_out, s] = 0.0
         self.hold = np.array([_hold(loss, Y, weight) for weight in self.W.T])  # (S,)
-        self.grams = self._grams(loss.reference(Y, w))
-        self.factored = 1e-300, list[Floats]()  # a penalty, none at first, and the factors of preconditioners there
-
-    def _grams(self, curvature: Floats) -> list[Floats]:
-        """Return the upper triangles of P_s without alpha, (r + 1, r + 1); the intercept comes last."""
-        weight = self.W[:, -1] * curvature
-        total = _gram(self.F, weight)
-        return [*(total - _gram(self.F[out], weight[out]) for out, _ in self.folds), total]
+        n, r = F.shape
+        self.threads = thread_count(threads, n, r, self.W.shape[1])
+        self.preconditioners = Preconditioners(self, loss.reference(Y, w))
 
     def start(self) -> Fits:
         """Return the best constants of the fit to all rows, with which all systems start."""
@@ -65,7 +80,7 @@ class Systems:
 
     def predict(self, fits: Fits) -> Floats:
         """Return f (n, S, q)."""
-        return self._forward(np.concatenate([fits.theta, fits.offset[None]]))
+        return self._forward(np.concatenate([fits.offset[None], fits.theta]))
 
     def solve(self, alpha: float, start: Fits, tolerance: float, *, certain: bool = False) -> Fits:
         """Minimise from a start, until a Newton step promises to lower the mean loss by less than the tolerance.
@@ -73,51 +88,74 @@ class Systems:
         A preconditioner of far larger curvatures promises too little. If the result must be certain, the last step has
         the preconditioners of the result itself.
         """
-        x = np.concatenate([start.theta, start.offset[None]])
+        x = np.concatenate([start.offset[None], start.theta])
         penalty = np.full((len(x), self.W.shape[1], 1), alpha)
-        penalty[-1, :, 0] = self.hold
+        penalty[0, :, 0] = self.hold
         centre = np.zeros_like(x)
-        centre[-1] = self.start().offset
-        if abs(np.log10(alpha / self.factored[0])) > NEAR:
-            self.factored = alpha, self._factors(alpha)
+        centre[0] = self.start().offset
+        self.preconditioners.approach(alpha)
         total, f = self.W.sum(axis=0), self._forward(x)
         value = self._value(x - centre, f, penalty)
         for number in range(1, MOST_STEPS + 1):
             slope = self._back(self.loss.slope(self.Y[:, None], f)) + penalty * (x - centre)
-            step, promised, products = self._newton_step(f, slope, penalty, self.factored[1], tolerance * total)
+            step, promised, products = self._newton_step(f, slope, penalty, tolerance * total)
             going = promised > tolerance * total
             if not going.any() and not certain:
-                return Fits(x[:-1], x[-1])
+                return Fits(x[1:], x[0])
             if not going.any() or products > SLOW or number % MANY == 0:  # preconditioners may be far from curvatures
-                self.grams = self._grams(self.loss.curvature(self.Y, f[:, -1]))
-                self.factored = alpha, self._factors(alpha)
+                self.preconditioners = Preconditioners(self, self.loss.curvature(self.Y, f[:, -1]))
+                self.preconditioners.approach(alpha)
             if not going.any():
                 certain = False
                 continue
             x, f, value, moved = self._descend(x - centre, f, value, step, np.where(going, promised, 0.0), penalty)
             x = x + centre
             if not moved:  # rounding errors are all that is left
-                return Fits(x[:-1], x[-1], bool((promised <= 1e-6 * np.abs(value)).all()))
-        return Fits(x[:-1], x[-1], False)
+                return Fits(x[1:], x[0], bool((promised <= 1e-6 * np.abs(value)).all()))
+        return Fits(x[1:], x[0], False)
 
-    def _factors(self, alpha: float) -> list[Floats]:
-        factors = []
-        for P in self.grams:
-            A = P.copy()
-            A.flat[: -1 : len(A) + 1] += alpha
-            factors.append(positive_factor(A))
-        return factors
+    def mapped(self, function: Callable[[S], Floats], items: Iterable[S]) -> Iterable[Floats]:
+        """Yield the results in the order of the items, by as many threads as pay."""
+        return map(function, items) if self.threads == 1 else mapped(function, items, self.threads)
+
+    def _blocks(self) -> list[slice]:
+        return [slice(start, start + ROWS) for start in range(0, len(self.F), ROWS)]
 
     def _forward(self, x: Floats) -> Floats:
-        r, S, q = x.shape
-        f: Floats = (self.F @ x[:-1].reshape(r - 1, S * q)).reshape(-1, S, q) + x[-1]
-        return f
+        flat, (_, S, q) = x[1:].reshape(len(x) - 1, -1), x.shape
+        return np.concatenate(
+            [f.reshape(-1, S, q) + x[0] for f in self.mapped(lambda rows: self.F[rows] @ flat, self._blocks())]
+        )
 
     def _back(self, V: Floats) -> Floats:
-        """Return the sums over rows of W phi V' (r + 1, S, q), for V (n, S, q)."""
-        n, S, q = V.shape
-        V = self.W[:, :, None] * V
-        return np.concatenate([(self.F.T @ V.reshape(n, S * q)).reshape(-1, S, q), V.sum(axis=0)[None]])
+        """Return the sums over rows of W (1, phi) V' (r + 1, S, q), for V (n, S, q)."""
+        return self._sum(lambda rows: V[rows])
+
+    def _bend(self, f: Floats, x: Floats) -> Floats:
+        """Return the curvatures of the losses times the direction x: its features are read once, block by block."""
+        flat, shape = x[1:].reshape(len(x) - 1, -1), f.shape[1:]
+
+        def bent(rows: slice) -> Floats:
+            along = (self.F[rows] @ flat).reshape(-1, *shape) + x[0]
+            return self.loss.bend(self.Y[rows, None], f[rows], along)
+
+        return self._sum(bent)
+
+    def _sum(self, value: Callable[[slice], Floats]) -> Floats:
+        """Return the sums over rows of W (1, phi) v', with the values v (m, S, q) of a block of rows."""
+        S, q = self.W.shape[1], self.Y.shape[1]
+        total = np.zeros((self.F.shape[1] + 1, S, q))
+
+        def part(rows: slice) -> Floats:
+            V = self.W[rows, :, None] * value(rows)
+            sums = np.empty_like(total)
+            sums[0] = V.sum(axis=0)
+            np.matmul(self.F[rows].T, V.reshape(-1, S * q), out=sums[1:].reshape(-1, S * q))
+            return sums
+
+        for sums in self.mapped(part, self._blocks()):
+            total += sums
+        return total
 
     def _value(self, x: Floats, f: Floats, penalty: Floats) -> Floats:
         """Return the penalised losses (S,)."""
@@ -125,25 +163,23 @@ class Systems:
         value: Floats = losses + 0.5 * np.sum(penalty * x**2, axis=(0, 2))
         return value
 
-    def _newton_step(
-        self, f: Floats, slope: Floats, penalty: Floats, factors: Sequence[Floats], least: Floats
-    ) -> tuple[Floats, Floats, int]:
+    def _newton_step(self, f: Floats, slope: Floats, penalty: Floats, least: Floats) -> tuple[Floats, Floats, int]:
         """Return steps by conjugate gradients, by how much they promise to lower the losses (S,), and the products.
 
         A step is good enough when the preconditioned residual is small relative to its start, or to `least`.
         """
         d, r = np.zeros_like(slope), -slope
-        z = _preconditioned(factors, r)
+        z = self.preconditioners.solve(r)
         p, rz = z, _dots(r, z)
         enough = np.maximum(LEFT * rz, 0.1 * least)
         products = 0
         while products < MOST_PRODUCTS:
             products += 1
-            Hp = self._back(self.loss.bend(self.Y[:, None], f, self._forward(p))) + penalty * p
+            Hp = self._bend(f, p) + penalty * p
             curvature = _dots(p, Hp)
             a = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)[:, None]
             d, r = d + a * p, r - a * Hp
-            z = _preconditioned(factors, r)
+            z = self.preconditioners.solve(r)
             new = _dots(r, z)
             if (new <= enough).all():
                 break
@@ -167,24 +203,79 @@ class Systems:
         return moved, f_moved, self._value(moved, f_moved, penalty), bool(size.any())
 
 
+class Preconditioners:
+    """Factors of P_s of every system, for curvatures (n,) and a penalty near the last one that was asked for."""
+
+    def __init__(self, systems: Systems, curvature: Floats) -> None:
+        self.systems, self.curvature = systems, curvature
+        self.alpha, self.lead = 1e-300, -1  # no penalty yet, and no sums
+
+    def approach(self, alpha: float) -> None:
+        """Take the penalty alpha, unless the present one is near."""
+        if abs(np.log10(alpha / self.alpha)) <= NEAR:
+            return
+        self.alpha, lead = alpha, self._lead(alpha)
+        if lead > self.lead:
+            self.lead, self.grams = lead, self._grams(lead)
+        self.factors = list(self.systems.mapped(self._factor, range(len(self.grams))))
+        lengths = self.systems.lengths
+        self.tail = np.array([alpha]) if lengths is None else alpha + self.curvature.mean() * lengths[self.lead :]
+
+    def solve(self, r: Floats) -> Floats:
+        """Return P_s^-1 r (r + 1, S, q) of every system, approximately."""
+        out, lead = np.empty_like(r), self.lead + 1
+        out[lead:] = r[lead:] / self.tail[:, None, None]
+
+        def solved(s: int) -> Floats:
+            half = triangular_solve(self.factors[s], np.array(r[:lead, s], order="F"))
+            return triangular_solve(self.factors[s], half, transposed=True)
+
+        for s, found in enumerate(self.systems.mapped(solved, range(len(self.factors)))):
+            out[:lead, s] = found
+        return out
+
+    def _lead(self, alpha: float) -> int:
+        """Return the number of columns that the factors hold."""
+        lengths, r = self.systems.lengths, self.systems.F.shape[1]
+        if lengths is None:
+            return int(r)
+        return int(np.sum(self.curvature.max() * lengths > TAIL * alpha))
+
+    def _factor(self, s: int) -> Floats:
+        A = self.grams[s].copy()
+        A.flat[len(A) + 1 :: len(A) + 1] += self.alpha
+        return positive_factor(A)
+
+    def _grams(self, lead: int) -> list[Floats]:
+        """Return the upper triangles of P_s without alpha, (lead + 1, lead + 1); the intercept comes first."""
+        F, W = self.systems.F[:, :lead], self.systems.W
+        weight, S = W[:, -1] * self.curvature, W.shape[1]
+        kinds, kind = np.unique(W[:, :-1] > 0, axis=0, return_inverse=True)  # rows that the same systems have
+        grams = [np.zeros((lead + 1, lead + 1)) for _ in range(S)]
+        for number, has in enumerate(kinds):
+            found = self._gram(F, weight, np.flatnonzero(kind.ravel() == number))
+            for s in np.flatnonzero(np.append(has, True)):
+                grams[s] += found
+        return grams
+
+    def _gram(self, F: Floats, weight: Floats, rows: Places) -> Floats:
+        """Return the upper triangle of sum_i weight_i (1, phi_i) (1, phi_i)' over some rows, with zeros below."""
+
+        def part(block: Places) -> Floats:
+            Z = np.column_stack([np.ones(len(block)), F[block]]) * np.sqrt(weight[block])[:, None]
+            return gram(Z.T)
+
+        blocks = [rows[start : start + SUMMED] for start in range(0, len(rows), SUMMED)]
+        total = np.zeros((F.shape[1] + 1,) * 2, order="F")
+        for sums in self.systems.mapped(part, blocks):
+            total += sums
+        return total.T
+
+
 def _hold(loss: Likelihood, Y: Floats, w: Floats) -> float:
     """Return 0, or HOLD where the best offset is infinite: a fold can hold all rows of a rare class, or all counts."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return 0.0 if np.isfinite(loss.constant(Y, w)).all() else HOLD
-
-
-def _gram(F: Floats, weight: Floats) -> Floats:
-    """Return the upper triangle of sum_i weight_i (phi_i, 1) (phi_i, 1)', (r + 1, r + 1), with zeros below."""
-    Z = np.sqrt(weight)[:, None] * np.column_stack([F, np.ones(len(F))])
-    return gram(np.asfortranarray(Z.T)).T
-
-
-def _preconditioned(factors: Sequence[Floats], r: Floats) -> Floats:
-    out = np.empty_like(r)
-    for s, L in enumerate(factors):
-        half = solve_triangular(L, r[:, s], lower=True, check_finite=False)
-        out[:, s] = solve_triangular(L, half, lower=True, trans=1, check_finite=False)
-    return out
 
 
 def _dots(a: Floats, b: Floats) -> Floats:
