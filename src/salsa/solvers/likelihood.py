@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 from scipy.optimize import minimize_scalar
 
@@ -75,11 +76,12 @@ class LikelihoodTask(NamedTuple):
 class Basis(NamedTuple):
     """Features F (n, r) of all rows for a kernel, and the anchors that they come from; None: the fit is exact.
 
-    The features of an exact fit are orthogonal, with squared lengths (r,) in descending order.
+    The features of an exact fit are orthogonal, with squared lengths (r,) in descending order. Those of anchors are
+    rounded to float32.
     """
 
     kernel: Kernel
-    F: Floats
+    F: NDArray[np.floating[Any]]
     anchors: Anchors | None
     lengths: Floats | None
 
@@ -118,9 +120,12 @@ def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
     return Basis(kernel, _features(anchors, X, task.threads), anchors, None)
 
 
-def _features(anchors: Anchors, X: Floats, threads: int | None) -> Floats:
-    """Return the features of all rows, by blocks and threads."""
-    F, pool = np.empty((len(X), len(anchors.points))), thread_count(threads, len(X), *anchors.points.shape)
+def _features(anchors: Anchors, X: Floats, threads: int | None) -> NDArray[np.float32]:
+    """Return the features of all rows, rounded to float32, by blocks and threads."""
+    F, pool = (
+        np.empty((len(X), len(anchors.points)), dtype=np.float32),
+        thread_count(threads, len(X), *anchors.points.shape),
+    )
 
     def fill(rows: slice) -> None:
         F[rows] = anchors.features(X[rows], n_threads=1)
@@ -189,9 +194,10 @@ def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> flo
 
 
 def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exact: bool) -> int:
-    """Return the peak memory of a fit: features twice, sums of every fold and their factors, and vectors."""
+    """Return the peak memory of a fit: features, sums of every fold and their factors, and vectors."""
     systems = 8 * (2 * (folds + 1) * (rank + 1) ** 2 + 8 * n * outputs * (folds + 1))
-    return max(exact_bytes(n) if exact else 0, 8 * n * (3 * rank + 2 * D) + systems)
+    features = max(exact_bytes(n), 24 * n * rank) if exact else 4 * n * rank
+    return features + 16 * n * D + systems
 
 
 def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats) -> LikelihoodSolution:
@@ -264,7 +270,11 @@ def _working_sums(task: LikelihoodTask, basis: Basis, f: Floats) -> Sums:
     """Return the sums over all rows of the working response, with the working weights, by blocks and threads."""
     z, h = task.loss.working(task.rows.Y, f)
     w, F, (n, r) = task.rows.weight * h, basis.F, basis.F.shape
-    parts = mapped(lambda rows: Sums.of(F[rows], z[rows], w[rows]), _blocks(n), thread_count(task.threads, n, r, 1))
+    parts = mapped(
+        lambda rows: Sums.of(F[rows].astype(np.float64), z[rows], w[rows]),
+        _blocks(n),
+        thread_count(task.threads, n, r, 1),
+    )
     return reduce(Sums.plus, parts)
 
 

@@ -13,9 +13,10 @@ in every system: if their squared lengths are at most TAIL of alpha, this multip
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.lapack import gram, triangular_solve
@@ -26,6 +27,7 @@ from salsa.data.splits import Fold
 from salsa.losses import Likelihood
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 ROWS, SUMMED = 512, 4096  # rows of a block of products, few enough for the cache, and of a block of sums
 TAIL = 0.05  # squared lengths of columns, times curvatures, as shares of alpha, below which they count as orthogonal
@@ -46,7 +48,9 @@ class Fits(NamedTuple):
 
 
 class Systems:
-    """The systems without each fold, and the system of all rows, which is the last of S; features F (n, r).
+    """The systems without each fold, and the system of all rows, which is the last of S.
+
+    F: features (n, r), in float64 or float32. Blocks of products have their digits, all else has those of float64.
 
     lengths: the squared lengths (r,) of the columns of F, descending, if these are orthogonal with the weights w. The
     curvatures of the preconditioners follow a fit that takes many products: they are then those of that fit.
@@ -54,7 +58,7 @@ class Systems:
 
     def __init__(
         self,
-        F: Floats,
+        F: NDArray[np.floating[Any]],
         Y: Floats,
         w: Floats,
         folds: Sequence[Fold],
@@ -114,7 +118,7 @@ class Systems:
                 return Fits(x[1:], x[0], bool((promised <= 1e-6 * np.abs(value)).all()))
         return Fits(x[1:], x[0], False)
 
-    def mapped(self, function: Callable[[S], Floats], items: Iterable[S]) -> Iterable[Floats]:
+    def mapped(self, function: Callable[[S], T], items: Iterable[S]) -> Iterable[T]:
         """Yield the results in the order of the items, by as many threads as pay."""
         return map(function, items) if self.threads == 1 else mapped(function, items, self.threads)
 
@@ -122,10 +126,20 @@ class Systems:
         return [slice(start, start + ROWS) for start in range(0, len(self.F), ROWS)]
 
     def _forward(self, x: Floats) -> Floats:
-        flat, (_, S, q) = x[1:].reshape(len(x) - 1, -1), x.shape
-        return np.concatenate(
-            [f.reshape(-1, S, q) + x[0] for f in self.mapped(lambda rows: self.F[rows] @ flat, self._blocks())]
-        )
+        f = np.empty((len(self.F), *x.shape[1:]))
+
+        def fill(rows: slice) -> None:
+            f[rows] = along(rows)
+
+        along = self._along(x)
+        for _ in self.mapped(fill, self._blocks()):
+            pass
+        return f
+
+    def _along(self, x: Floats) -> Callable[[slice], Floats]:
+        """Return the function that gives b + phi'theta (m, S, q) for a block of rows."""
+        flat, shape = x[1:].reshape(len(x) - 1, -1).astype(self.F.dtype), x.shape[1:]
+        return lambda rows: (self.F[rows] @ flat).reshape(-1, *shape) + x[0]
 
     def _back(self, V: Floats) -> Floats:
         """Return the sums over rows of W (1, phi) V' (r + 1, S, q), for V (n, S, q)."""
@@ -133,13 +147,8 @@ class Systems:
 
     def _bend(self, f: Floats, x: Floats) -> Floats:
         """Return the curvatures of the losses times the direction x: its features are read once, block by block."""
-        flat, shape = x[1:].reshape(len(x) - 1, -1), f.shape[1:]
-
-        def bent(rows: slice) -> Floats:
-            along = (self.F[rows] @ flat).reshape(-1, *shape) + x[0]
-            return self.loss.bend(self.Y[rows, None], f[rows], along)
-
-        return self._sum(bent)
+        along = self._along(x)
+        return self._sum(lambda rows: self.loss.bend(self.Y[rows, None], f[rows], along(rows)))
 
     def _sum(self, value: Callable[[slice], Floats]) -> Floats:
         """Return the sums over rows of W (1, phi) v', with the values v (m, S, q) of a block of rows."""
@@ -148,10 +157,8 @@ class Systems:
 
         def part(rows: slice) -> Floats:
             V = self.W[rows, :, None] * value(rows)
-            sums = np.empty_like(total)
-            sums[0] = V.sum(axis=0)
-            np.matmul(self.F[rows].T, V.reshape(-1, S * q), out=sums[1:].reshape(-1, S * q))
-            return sums
+            sums = self.F[rows].T @ V.reshape(-1, S * q).astype(self.F.dtype)
+            return np.concatenate([V.sum(axis=0)[None], sums.reshape(-1, S, q)])
 
         for sums in self.mapped(part, self._blocks()):
             total += sums
@@ -258,7 +265,7 @@ class Preconditioners:
                 grams[s] += found
         return grams
 
-    def _gram(self, F: Floats, weight: Floats, rows: Places) -> Floats:
+    def _gram(self, F: NDArray[np.floating[Any]], weight: Floats, rows: Places) -> Floats:
         """Return the upper triangle of sum_i weight_i (1, phi_i) (1, phi_i)' over some rows, with zeros below."""
 
         def part(block: Places) -> Floats:
