@@ -10,7 +10,7 @@ import pandas as pd
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from salsa._utils.arrays import Places
-from salsa.baselines.class_targets import Labels, Target, check_counts
+from salsa.baselines.class_targets import Target, check_counts
 from salsa.baselines.cross_validation import Inside
 from salsa.baselines.tuning import N_FOLDS, SEED
 from salsa.data.forward_folds import Split, forward_inside

@@ -81,4 +81,7 @@ Log = Annotated[
     bool,
     typer.Option("--log", help="Learn the logarithm of the target; predictions and intervals stay in its own units."),
 ]
+Classes = Annotated[
+    bool, typer.Option("--classes", help="Take a target of numbers as classes; text and booleans always are.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]

@@ -55,6 +55,13 @@ def complete_column(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda: column_names(_given(context, "data")))
 
 
+def complete_signs(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of DATA with a sign, such as area=+1, that begin with the incomplete word."""
+    return _beginning(
+        incomplete, lambda: [f"{name}={sign}" for name in column_names(_given(context, "data")) for sign in ("+1", "-1")]
+    )
+
+
 def complete_features(context: typer.Context, incomplete: str) -> list[str]:
     """Return the features of MODEL whose names begin with the incomplete word, also after a comma."""
     return _beginning(incomplete, lambda: _continued(incomplete, _feature_names(_given(context, "model"))))
