@@ -183,14 +183,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         empty if no class is probable enough: a low coverage leaves out the rows that the model is least sure of.
         Coverage is over all classes together: a rare class can have less.
         """
-        check_probability("coverage", coverage)
-        uncertainty = fitted_of(self).uncertainty
-        assert isinstance(uncertainty, ScoredUncertainty)
-        chosen: NDArray[np.bool_] = self.predict_proba(X) >= uncertainty.least_probability(coverage)
-        if chosen.all() and uncertainty.least_probability(coverage) == 0.0:
-            problem = f"there are too few training rows for sets of coverage {coverage:g}"
-            warn_user(f"{problem}: they hold all classes", TooFewRowsWarning)
-        return chosen
+        return set_of_classes(self, self.predict_proba(X), coverage)
 
     def held_out_proba(self) -> tuple[NDArray[Any], Floats]:
         """Return the labels (m,) of the training rows and their probabilities (m, n_classes) by fits without them.
@@ -218,3 +211,16 @@ def probabilities(model: SalsaClassifier, f: Floats) -> Floats:
     assert transform is not None
     p = transform.mean(f)
     return np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
+
+
+def set_of_classes(model: SalsaClassifier, p: Floats, coverage: float) -> NDArray[np.bool_]:
+    """Return which classes are in the set of a row (n, n_classes) with the probabilities p (n, n_classes)."""
+    check_probability("coverage", coverage)
+    uncertainty = fitted_of(model).uncertainty
+    assert isinstance(uncertainty, ScoredUncertainty)
+    least = uncertainty.least_probability(coverage)
+    chosen: NDArray[np.bool_] = p >= least
+    if chosen.all() and least == 0.0:
+        problem = f"there are too few training rows for sets of coverage {coverage:g}"
+        warn_user(f"{problem}: they hold all classes", TooFewRowsWarning)
+    return chosen

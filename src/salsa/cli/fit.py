@@ -286,7 +286,8 @@ def _print_race(race: list[dict[str, Any]], order: int, loss: str) -> None:
     ranked = sorted(race, key=lambda row: row["error"])
     print_records(columns, [row | {"mark": "*" if row["won"] else " ", "r2": 1 - row["error"]} for row in ranked])
     kept = next(row for row in race if row["won"])
-    print("* kept" if kept["order"] == order else f"* kept; it was learned again from all rows, with order {order}")
+    again = "it was learned again from all rows, with" if loss == SQUARED else "the final model has"
+    print("* kept" if kept["order"] == order else f"* kept; {again} order {order}")
     if loss != SQUARED:
         print(CODED)
 

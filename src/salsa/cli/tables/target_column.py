@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from salsa.cli.tables.checking import target_of
 from salsa.cli.tables.messages import column_error, dates_error, first_row, missing_error, shown_value
@@ -151,6 +152,25 @@ class TargetColumn:
 
     def _error(self, problem: str, advice: str) -> ValueError:
         return column_error(self.name, self._source, problem, advice.replace("{", "{{").replace("}", "}}"))
+
+
+def known_labels(column: pd.Series[Any], source: str, classes: NDArray[Any]) -> pd.Series[Any]:
+    """Return the labels of a column as the classes of a model; ValueError for a missing or unknown label."""
+    target = TargetColumn(str(column.name), source, classes=True)
+    target.add(column)
+    known = {_spelled(label): label for label in classes.tolist()}
+    labels = target.taken(column).map(_spelled)
+    unknown = ~labels.isin(list(known)).to_numpy()
+    if unknown.any():
+        listed = ", ".join(list(known)[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
+        problem = f"has {shown_value(labels, unknown)}, which is no class of the model"
+        raise column_error(column.name, source, problem, f"; its classes are {listed}".replace("{", "{{").replace("}", "}}"))
+    return labels.map(known)
+
+
+def _spelled(label: Any) -> str:
+    """Return a label as text; whole numbers have no decimals."""
+    return f"{label:.15g}" if isinstance(label, float) else str(label)
 
 
 def _plain(column: pd.Series[Any]) -> pd.Series[Any]:
