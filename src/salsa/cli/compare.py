@@ -92,9 +92,7 @@ def compare(
     _check_names(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(
-        data, Roles(target, None, drop or (), category or (), group, time, log=log, classes=classes)
-    )
+    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log=log, classes=classes))
     task = "classification" if table.target.has_classes else "regression"
     chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)

@@ -57,9 +57,11 @@ def complete_column(context: typer.Context, incomplete: str) -> list[str]:
 
 def complete_signs(context: typer.Context, incomplete: str) -> list[str]:
     """Return the columns of DATA with a sign, such as area=+1, that begin with the incomplete word."""
-    return _beginning(
-        incomplete, lambda: [f"{name}={sign}" for name in column_names(_given(context, "data")) for sign in ("+1", "-1")]
-    )
+
+    def signed() -> list[str]:
+        return [f"{name}={sign}" for name in column_names(_given(context, "data")) for sign in ("+1", "-1")]
+
+    return _beginning(incomplete, signed)
 
 
 def complete_features(context: typer.Context, incomplete: str) -> list[str]:

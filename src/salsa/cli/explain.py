@@ -75,9 +75,7 @@ def explain(
     show(summary, _print_explanation, as_json)
 
 
-def importance(
-    model: "FittedModel", effects: Sequence[str] = (), X: Any = None, output: int = 0
-) -> dict[str, Any]:
+def importance(model: "FittedModel", effects: Sequence[str] = (), X: Any = None, output: int = 0) -> dict[str, Any]:
     """Return variance shares by term, feature and order, and the requested effects.
 
     Shares over rows refer to the training rows, or to the rows X if the model does not keep its training rows.
@@ -216,7 +214,7 @@ def _response(model: "FittedModel", X: Any, output: int) -> dict[str, Any] | Non
     if fitted.classes is None:
         return {"name": "predicted mean", "value": float(model.predict(X).flat[output])}
     place = 1 if len(fitted.classes) == 2 else output
-    p = model.predict_proba(X)  # type: ignore[union-attr]
+    p = model.predict_proba(X)
     return {"name": f"probability of {fitted.classes[place]}", "value": float(p[0, place])}
 
 

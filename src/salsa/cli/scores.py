@@ -1,4 +1,4 @@
-"""How good a model is on held-out rows: R2, or the share of another loss that it explains; scores of classes."""
+"""Scores of a model on held-out rows: R2, or the share of another loss that is explained; scores of classes."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -9,16 +9,17 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa._utils.arrays import Floats
     from salsa.classifier import SalsaClassifier
     from salsa.regressor import SalsaRegressor
+    from salsa.uncertainty.scored import ScoredUncertainty
 
     Model = SalsaRegressor | SalsaClassifier
 
 SQUARED, CLASSES = "squared_error", "log_loss"
-LOSSES = {  # loss -> its name in sentences, and the constant that it is compared with
-    SQUARED: ("squared error", "mean"),
-    "huber": ("Huber loss", "centre"),
-    "quantile": ("pinball loss", "quantile"),
-    "poisson": ("Poisson deviance", "mean"),
-    "gamma": ("gamma deviance", "mean"),
+LOSSES = {  # loss -> its name in sentences
+    SQUARED: "squared error",
+    "huber": "Huber loss",
+    "quantile": "pinball loss",
+    "poisson": "Poisson deviance",
+    "gamma": "gamma deviance",
 }
 CODED = "R2 is on coded targets, from which the kernels are first learned"
 
@@ -43,7 +44,7 @@ def cross_validated(model: "Model") -> dict[str, Any]:
         "r2": share if loss == SQUARED else None,
         "d2": None if loss == SQUARED else share,
         "standard_error": chosen[0]["standard_error"] if chosen else None,
-        "held_out": _class_scores(model) if loss == CLASSES else None,  # type: ignore[arg-type]
+        "held_out": _class_scores(model) if loss == CLASSES else None,
     }
 
 
@@ -54,15 +55,14 @@ def score_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     elif summary["r2"] is not None:
         yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
     elif summary["d2"] is not None:
-        name, constant = LOSSES[summary["loss"]]
         share = f"{summary['d2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
-        yield "D2", f"{share}: the share of the {name} of the best constant {constant} that is explained"
+        yield "D2", f"{share}: the share of the {LOSSES[summary['loss']]} that is explained"
 
 
 def loss_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the line about a loss that was asked for."""
     if summary["loss"] not in (SQUARED, CLASSES):
-        name, of = LOSSES[summary["loss"]][0], summary["quantile"]
+        name, of = LOSSES[summary["loss"]], summary["quantile"]
         yield "loss", f"{name}: the quantile {of:g} is predicted" if of is not None else name
 
 
@@ -74,8 +74,8 @@ def rows_scored(model: "Model", X: Any, y: Any) -> dict[str, float]:
     if loss == SQUARED:
         return {"r2": float(model.score(X, y))}
     if loss == CLASSES:
-        p: Floats = model.predict_proba(X)  # type: ignore[union-attr]
-        return _probability_scores(model.classes_, np.asarray(y), p, np.ones(len(p)))  # type: ignore[union-attr]
+        p: Floats = model.predict_proba(X)
+        return _probability_scores(model.classes_, np.asarray(y), p, np.ones(len(p)))
     return {"d2": _explained(model, loss, np.asarray(y, dtype=np.float64), model.predict(X))}
 
 
@@ -87,13 +87,19 @@ def scored_fields(scores: dict[str, float]) -> Iterator[tuple[str, str]]:
             yield name, f"{scores[key]:.4f} on these rows"
 
 
-def _class_scores(model: "SalsaClassifier") -> dict[str, float]:
-    """Return the scores of the probabilities that fits without each fold give to its rows, by the rows' weights."""
+def _scored(model: "Model") -> "ScoredUncertainty":
+    """Return the uncertainty of a model that does not minimise squared errors."""
     from salsa.fitted import fitted_of
     from salsa.uncertainty.scored import ScoredUncertainty
 
     uncertainty = fitted_of(model).uncertainty
     assert isinstance(uncertainty, ScoredUncertainty)
+    return uncertainty
+
+
+def _class_scores(model: "SalsaClassifier") -> dict[str, float]:
+    """Return the scores of the probabilities that fits without each fold give to its rows, by the rows' weights."""
+    uncertainty = _scored(model)
     labels, p = model.held_out_proba()
     return _probability_scores(model.classes_, labels, p, uncertainty.weight[uncertainty.held_out.row])
 
@@ -138,9 +144,7 @@ def _explained(model: Any, loss: str, y: "Floats", prediction: "Floats") -> floa
         return float(d2_tweedie_score(y, prediction, power=1 if loss == "poisson" else 2))
     if loss == "quantile":
         return float(d2_pinball_score(y, prediction, alpha=model.quantile))
-    from salsa.fitted import fitted_of
-
-    judge = fitted_of(model).uncertainty.loss.judge  # type: ignore[union-attr]
+    judge = _scored(model).loss.judge
     constant = np.full_like(y, np.median(y))
     losses = [float(np.mean(judge(y[:, None], f[:, None]))) for f in (prediction, constant)]
     return 1 - losses[0] / losses[1]

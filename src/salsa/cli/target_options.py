@@ -43,9 +43,7 @@ def monotone_signs(given: Sequence[str]) -> dict[str, int]:
     return signs
 
 
-def check_monotone(
-    signs: dict[str, int], loss: str, classes: bool, interact: Any, kernel: str, order: Any
-) -> None:
+def check_monotone(signs: dict[str, int], loss: str, classes: bool, interact: Any, kernel: str, order: Any) -> None:
     """Raise ValueError if there are monotone columns and an option that has no monotone fit."""
     if not signs:
         return

@@ -11,10 +11,10 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
     from salsa._utils.arrays import Places
+    from salsa.cli.scores import Model
     from salsa.cli.tables.census import CsvTypes
     from salsa.cli.tables.target_column import TargetColumn
     from salsa.data.forward_folds import ForwardFolds
-    from salsa.cli.scores import Model
 
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000

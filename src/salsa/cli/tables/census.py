@@ -12,7 +12,7 @@ import pandas as pd
 from salsa.cli.tables.checking import check_ordered, is_text, numeric, plain_features
 from salsa.cli.tables.formats import format_of
 from salsa.cli.tables.labels import FILL_GROUP, check_group_count, group_labels
-from salsa.cli.tables.messages import first_row, missing_error
+from salsa.cli.tables.messages import LEAVE_OUT, first_row, missing_error
 from salsa.cli.tables.reading import STDIN, require_pyarrow
 from salsa.cli.tables.target_column import TargetColumn
 from salsa.cli.tables.texts import Texts, check_texts
@@ -131,7 +131,7 @@ class Census:
         for name in (self._target.name, *self._weights, *self._group):
             if self._missing[name]:
                 found = self._first[name], self._missing[name]
-                raise missing_error(name, self._source, *found, advice.get(name, ""))
+                raise missing_error(name, self._source, *found, advice.get(name, LEAVE_OUT))
         for name in self._group:
             check_group_count(name, len(self.labels), self._source)
         check_texts(self._texts.values(), self._source)

@@ -22,7 +22,7 @@ LOSS_LIMITS = {"poisson": "0 or more", "gamma": "above 0"}  # the targets that a
 
 
 class TargetColumn:
-    """What the target holds, over all chunks of a table: numbers, or the classes of the rows and how many have each.
+    """The values of the target, over all chunks of a table: numbers, or classes and their numbers of rows.
 
     Text, booleans and categories are classes, and so is everything if `classes`. Text that is mostly numbers is a
     column of numbers with mistakes.
@@ -36,7 +36,7 @@ class TargetColumn:
         self._values = self._spelled = 0
         self._other = ""  # the first text that is not a number, and its row
         self._counts: Counter[Any] = Counter()
-        self._whole, self._least = True, np.inf  # of numbers: whether all are whole, and the least
+        self._whole, self._least = True, np.inf  # whether all numbers are whole, and the least number
 
     def add(self, column: pd.Series[Any]) -> None:
         """Count the values of a chunk; raise ValueError for values that are neither numbers nor labels."""
@@ -151,7 +151,7 @@ class TargetColumn:
         return int(value) if self._whole else f"{value:.15g}"
 
     def _error(self, problem: str, advice: str) -> ValueError:
-        return column_error(self.name, self._source, problem, advice.replace("{", "{{").replace("}", "}}"))
+        return column_error(self.name, self._source, problem, advice)
 
 
 def known_labels(column: pd.Series[Any], source: str, classes: NDArray[Any]) -> pd.Series[Any]:
@@ -163,8 +163,8 @@ def known_labels(column: pd.Series[Any], source: str, classes: NDArray[Any]) -> 
     unknown = ~labels.isin(list(known)).to_numpy()
     if unknown.any():
         listed = ", ".join(list(known)[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")
-        problem = f"has {shown_value(labels, unknown)}, which is no class of the model"
-        raise column_error(column.name, source, problem, f"; its classes are {listed}".replace("{", "{{").replace("}", "}}"))
+        problem = f"has {shown_value(labels, unknown)}, which is no class of the model: its classes are {listed}"
+        raise column_error(column.name, source, problem)
     return labels.map(known)
 
 
