@@ -69,6 +69,11 @@ def complete_features(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda: _continued(incomplete, _feature_names(_given(context, "model"))))
 
 
+def complete_classes(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the classes of MODEL that begin with the incomplete word."""
+    return _beginning(incomplete, lambda: _class_names(_given(context, "model")))
+
+
 def complete_words(*words: str) -> Completion:
     """Return a function that offers these words."""
     return lambda incomplete: _beginning(incomplete, lambda: list(words))
@@ -99,6 +104,12 @@ def _feature_names(model: str) -> list[str]:
     from salsa.persistence.archive import read_archive
 
     return list(read_archive(model)[0]["columns"]["names"])
+
+
+def _class_names(model: str) -> list[str]:
+    from salsa.persistence.archive import read_archive
+
+    return [str(label) for label in read_archive(model)[0]["classes"]["labels"]]
 
 
 def _continued(incomplete: str, names: list[str]) -> list[str]:

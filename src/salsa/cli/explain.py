@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from salsa.cli.arguments import AsJson, Model, SomeData, option
-from salsa.cli.completion import complete_column, complete_features
+from salsa.cli.completion import complete_classes, complete_column, complete_features
 from salsa.cli.prediction_file import read_features
 from salsa.cli.scores import rows_scored, scored_fields
 from salsa.cli.show import print_fields, print_table, progress, show, write_html
@@ -39,7 +39,12 @@ def explain(
     row: Annotated[int | None, option("N", "Explain the prediction of row N of DATA, counted from 1.")] = None,
     of: Annotated[
         str | None,
-        typer.Option("--class", metavar="CLASS", help="Class to explain, of three or more; default: the first one."),
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            help="Class to explain, of three or more; default: the first one.",
+            autocompletion=complete_classes,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:

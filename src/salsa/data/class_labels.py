@@ -75,10 +75,12 @@ def coded_labels(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
 
 
 def _kinds(labels: NDArray[Any]) -> set[str]:
-    """Return the types of labels by name; integers and floats of Python and NumPy mix."""
-    kinds = {type(label) for label in labels}
-    are_numbers = all(issubclass(kind, int | float | np.number) and kind is not bool for kind in kinds)
-    return {"number"} if are_numbers else {kind.__name__ for kind in kinds}
+    """Return the types of labels by name; types of Python and NumPy are equal, and so are kinds of numbers."""
+    families = {"text": str, "bool": bool | np.bool_, "number": int | float | np.number}
+    return {
+        next((name for name, family in families.items() if issubclass(kind, family)), kind.__name__)
+        for kind in {type(label) for label in labels}
+    }
 
 
 def _array(y: Any) -> NDArray[Any]:

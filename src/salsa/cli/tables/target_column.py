@@ -24,8 +24,8 @@ LOSS_LIMITS = {"poisson": "0 or more", "gamma": "above 0"}  # the targets that a
 class TargetColumn:
     """The values of the target, over all chunks of a table: numbers, or classes and their numbers of rows.
 
-    Text, booleans and categories are classes, and so is everything if `classes`. Text that is mostly numbers is a
-    column of numbers with mistakes.
+    Text, booleans and categories are classes, and so is everything if `classes`. Text of which half or more
+    are numbers is a column of numbers with mistakes.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class TargetColumn:
         kinds = self._kinds - {NUMBERS}
         if self._asked:
             return next(iter(kinds), "--classes")
-        return NUMBERS if not kinds or 2 * self._spelled > self._values else next(iter(kinds))
+        return NUMBERS if not kinds or 2 * self._spelled >= self._values else next(iter(kinds))
 
     @property
     def has_classes(self) -> bool:
