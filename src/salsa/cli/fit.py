@@ -165,7 +165,7 @@ def _class_counts(table: WholeTable | LargeTable) -> list[dict[str, Any]] | None
 
 def _hints(table: WholeTable | LargeTable, roles: Roles) -> list[str]:
     """Return a hint at options for whole numbers, unless an option says what they are."""
-    asked = roles.log or roles.loss != SQUARED
+    asked = roles.of_numbers is not None
     return [] if asked or table.target.hint is None else [table.target.hint]
 
 
