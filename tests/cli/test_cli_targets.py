@@ -1,5 +1,6 @@
 """Tests of classes, losses and monotone columns from the command line: fit, info, predict and explain."""
 
+import importlib.util
 import json
 import re
 
@@ -178,6 +179,11 @@ class TestMonotone:
         assert f"monotone  b {int(sign):+d}\n" in call("info", "m.salsa")[1]
         rows = pd.DataFrame({"a": 0.0, "b": np.linspace(-0.9, 0.9, 20), "colour": "u"})
         assert (int(sign) * np.diff(model.predict(rows)) >= -1e-9).all()
+
+    def test_a_missing_solver_gives_an_error_with_its_package(self, refused, targets, monkeypatch):
+        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        options = ["--target", "amount", *QUICK, *chosen_columns("amount"), "--monotone", "b=1"]
+        assert "needs the package clarabel: pip install" in refused("fit", "targets.csv", *options)
 
 
 COMBINED = {
