@@ -17,8 +17,7 @@ from salsa._utils.threads import parse_threads
 from salsa._utils.unchanged import unchanged_by_failure
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread
-from salsa.data.class_labels import checked_labels, classes_of, coded_labels
-from salsa.data.targets import checked_weights
+from salsa.data.targets import checked_labels, checked_weights, classes_of, coded_labels
 from salsa.data.training_range import encoded
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table

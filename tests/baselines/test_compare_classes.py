@@ -27,7 +27,7 @@ from salsa.baselines.class_targets import (
     probabilities,
     true_class_score,
 )
-from salsa.data.class_labels import class_labels
+from salsa.data.targets import class_labels
 
 X, CODE = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[CODE]

@@ -1,6 +1,5 @@
 """Tests of classes, losses and monotone columns from the command line: fit, info, predict and explain."""
 
-import importlib.util
 import json
 import re
 
@@ -11,7 +10,7 @@ from sklearn.metrics import accuracy_score, d2_tweedie_score, log_loss, roc_auc_
 
 import salsa
 from salsa import SalsaClassifier, SalsaRegressor
-from salsa.cli import scores, target_options, training_file
+from salsa.cli import arguments, scores, training_file
 from salsa.cli.tables import reading
 from salsa.options import LOSSES, MONOTONE_ORDER
 from salsa.persistence.archive import read_archive
@@ -161,8 +160,8 @@ class TestScores:
 
     def test_names_of_losses_and_kernels_equal_the_library(self):
         assert tuple(scores.LOSSES) == LOSSES
-        assert set(target_options.SMOOTH) == {"auto", *SMOOTH_BASES}
-        assert target_options.MONOTONE_ORDER == MONOTONE_ORDER
+        assert set(arguments.SMOOTH) == {"auto", *SMOOTH_BASES}
+        assert arguments.MONOTONE_ORDER == MONOTONE_ORDER
 
     def test_a_race_is_said_to_be_on_coded_targets(self, call, targets):
         out = call("fit", "targets.csv", "--target", "flag", "--out", "m.salsa", *chosen_columns("flag"))[1]
@@ -181,7 +180,7 @@ class TestMonotone:
         assert (int(sign) * np.diff(model.predict(rows)) >= -1e-9).all()
 
     def test_a_missing_solver_gives_an_error_with_its_package(self, refused, targets, monkeypatch):
-        monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+        monkeypatch.setattr(arguments, "find_spec", lambda name: None)
         options = ["--target", "amount", *QUICK, *chosen_columns("amount"), "--monotone", "b=1"]
         assert "needs the package clarabel: pip install" in refused("fit", "targets.csv", *options)
 

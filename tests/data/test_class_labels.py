@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from salsa.data.class_labels import checked_labels, class_labels, coded_labels, kind_of_classes
+from salsa.data.targets import checked_labels, class_labels, coded_labels, kind_of_classes
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from salsa._utils.arrays import Floats, Places
-from salsa.data.class_labels import Labels, class_labels, kind_of_classes
+from salsa.data.targets import Labels, class_labels, kind_of_classes
 
 AUTO, REGRESSION, CLASSIFICATION = "auto", "regression", "classification"
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)  # as in scikit-learn's log loss

@@ -5,12 +5,26 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from salsa.cli.arguments import AsJson, Category, Classes, Data, Drop, Group, Log, Target, Time, check_roles, option
+from salsa.cli.arguments import (
+    AsJson,
+    Category,
+    Classes,
+    Data,
+    Drop,
+    Group,
+    Log,
+    Target,
+    Time,
+    check_loss,
+    check_monotone,
+    check_roles,
+    monotone_signs,
+    option,
+)
 from salsa.cli.completion import complete_column, complete_signs, complete_words
 from salsa.cli.info import shared_noise
 from salsa.cli.scores import CODED, LOSSES, SQUARED, cross_validated, loss_field, score_fields
 from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
-from salsa.cli.target_options import check_loss, check_monotone, monotone_signs
 from salsa.cli.training_file import LargeTable, Roles, Times, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 

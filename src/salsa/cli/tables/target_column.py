@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from salsa.cli.tables.checking import target_of
 from salsa.cli.tables.messages import column_error, dates_error, first_row, missing_error, shown_value
-from salsa.data.class_labels import kind_of_classes
+from salsa.data.targets import kind_of_classes
 from salsa.data.text_columns import are_dates, are_identifiers, have_units, spell_numbers
 
 FEWEST, MOST = 10, 100  # --classes takes numbers of at least FEWEST classes, of half of the rows, of at most MOST
