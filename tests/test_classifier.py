@@ -223,7 +223,7 @@ def test_every_class_is_explained():
         (np.linspace(0, 1, 30), "Unknown label type: continuous"),
         (np.zeros(30, dtype=int), "y has one class, 0: a classifier needs rows of at least two classes"),
         (np.array(["a"] * 29 + [None], dtype=object), "row 29 has no label"),
-        (np.array(["a"] * 29 + [1], dtype=object), "labels of different types, int and str"),
+        (np.array(["a"] * 29 + [1], dtype=object), "labels of different types, number and text"),
         (np.zeros((30, 2)), "takes one label per row"),
     ],
 )

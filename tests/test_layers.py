@@ -45,6 +45,7 @@ ARROWS = {
         "classifier",
         "regressor",
         "fitted",
+        "options",
         "uncertainty",
         "persistence",
         "data",

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import pandas as pd
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d, compute_sample_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
 from salsa._utils.arrays import Floats
@@ -19,7 +17,7 @@ from salsa._utils.threads import parse_threads
 from salsa._utils.unchanged import unchanged_by_failure
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread
-from salsa.data.targets import checked_weights
+from salsa.data.targets import checked_labels, checked_weights, classes_of, coded_labels
 from salsa.data.training_range import encoded
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
@@ -184,14 +182,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         empty if no class is probable enough: a low coverage leaves out the rows that the model is least sure of.
         Coverage is over all classes together: a rare class can have less.
         """
-        check_probability("coverage", coverage)
-        uncertainty = fitted_of(self).uncertainty
-        assert isinstance(uncertainty, ScoredUncertainty)
-        chosen: NDArray[np.bool_] = self.predict_proba(X) >= uncertainty.least_probability(coverage)
-        if chosen.all() and uncertainty.least_probability(coverage) == 0.0:
-            problem = f"there are too few training rows for sets of coverage {coverage:g}"
-            warn_user(f"{problem}: they hold all classes", TooFewRowsWarning)
-        return chosen
+        return set_of_classes(self, self.predict_proba(X), coverage)
 
     def held_out_proba(self) -> tuple[NDArray[Any], Floats]:
         """Return the labels (m,) of the training rows and their probabilities (m, n_classes) by fits without them.
@@ -221,40 +212,14 @@ def probabilities(model: SalsaClassifier, f: Floats) -> Floats:
     return np.column_stack([1.0 - p, p]) if p.shape[1] == 1 else p
 
 
-def checked_labels(y: Any) -> NDArray[Any]:
-    """Return the labels (n,); ValueError for continuous targets, several columns, and missing labels."""
-    if y is None:
-        raise ValueError("SalsaClassifier requires y to be passed, but the target y is None")
-    labels = np.asarray(y.to_numpy() if hasattr(y, "to_numpy") else y)
-    if labels.ndim == 0 or labels.size != len(labels):
-        raise ValueError(f"y has the shape {labels.shape}: a classifier takes one label per row")
-    labels = column_or_1d(labels, warn=labels.ndim > 1)
-    missing = np.flatnonzero(pd.isna(labels))
-    if len(missing):
-        raise ValueError(f"y: row {missing[0]} has no label ({len(missing)} rows in all, NaN or None): drop such rows")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"Input y contains infinity: row {np.flatnonzero(~np.isfinite(labels))[0]}; drop such rows")
-    if labels.dtype == object and len(kinds := {type(label).__name__ for label in labels}) > 1:
-        raise ValueError(f"y has labels of different types, {' and '.join(sorted(kinds))}: make all texts or numbers")
-    if type_of_target(labels, input_name="y").startswith("continuous"):
-        advice = "classes are texts or whole numbers; SalsaRegressor is for other numbers"
-        raise ValueError(f"Unknown label type: continuous ({advice})")
-    check_classification_targets(labels)
-    found: NDArray[Any] = labels
-    return found
-
-
-def classes_of(labels: NDArray[Any]) -> NDArray[Any]:
-    """Return the classes, ascending; ValueError if there are fewer than two."""
-    if len(labels) == 0:
-        raise ValueError("sample_weight: every weight is zero; at least one row needs a positive weight")
-    classes: NDArray[Any] = np.unique(labels)
-    if len(classes) < 2:
-        raise ValueError(f"y has one class, {classes.tolist()[0]!r}: a classifier needs rows of at least two classes")
-    return classes
-
-
-def coded_labels(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:
-    """Return 0 or 1 (n,) for two classes, otherwise unit vectors (n, n_classes); rows of no weight have any code."""
-    code = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return code.astype(np.float64) if len(classes) == 2 else np.eye(len(classes))[code]
+def set_of_classes(model: SalsaClassifier, p: Floats, coverage: float) -> NDArray[np.bool_]:
+    """Return which classes are in the set of a row (n, n_classes) with the probabilities p (n, n_classes)."""
+    check_probability("coverage", coverage)
+    uncertainty = fitted_of(model).uncertainty
+    assert isinstance(uncertainty, ScoredUncertainty)
+    least = uncertainty.least_probability(coverage)
+    chosen: NDArray[np.bool_] = p >= least
+    if chosen.all() and least == 0.0:
+        problem = f"there are too few training rows for sets of coverage {coverage:g}"
+        warn_user(f"{problem}: they hold all classes", TooFewRowsWarning)
+    return chosen

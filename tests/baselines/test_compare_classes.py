@@ -22,12 +22,12 @@ from salsa import SalsaClassifier
 from salsa.baselines import compare, leaderboard
 from salsa.baselines.class_targets import (
     brier_scores,
-    class_labels,
     find_task,
     log_losses,
     probabilities,
     true_class_score,
 )
+from salsa.data.targets import class_labels
 
 X, CODE = load_iris(return_X_y=True)
 SPECIES = np.array(["setosa", "versicolor", "virginica"])[CODE]
@@ -284,8 +284,8 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("y", "words"),
         [
-            (["a"] * 149 + [None], "y has no class in row 149; leave out rows without a target"),
-            (["a"] * 150, "y has only the class 'a': at least 2 classes are needed"),
+            (["a"] * 149 + [None], "y: row 149 has no label"),
+            (["a"] * 150, "y has one class, 'a': a classifier needs rows of at least two classes"),
             ([*SPECIES[:148], "b", "b"], "class 'b' has 2 of 150 rows, and 5 folds need 5"),
             (SPECIES[:-1], "inconsistent numbers of samples"),
         ],
@@ -295,7 +295,7 @@ class TestRefusals:
             compare(X, y, ["knn"])
 
     def test_labels_of_different_types_are_refused(self):
-        with pytest.raises(ValueError, match="y mixes labels of different types"):
+        with pytest.raises(ValueError, match="y has labels of different types"):
             compare(X, np.array(["a", 1] * 75, dtype=object), ["knn"], task="classification")
 
     @pytest.mark.parametrize("model", [LogisticRegression(), LinearSVC()])

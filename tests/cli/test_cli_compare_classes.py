@@ -43,7 +43,7 @@ def test_json_equals_the_comparison_in_python(call, classes):
 def test_printed_table_tells_of_the_classes(call, classes):
     code, out, err = call("compare", "kinds.csv", *QUICK, "--cv", "3")
     assert (code, err) == (0, "")
-    assert "target    3 classes in column 'kind': blue, green, red\n" in out
+    assert "target    kind: 3 classes (text): blue 33.3 %, green 33.3 %, red 33.3 %\n" in out
     assert re.search(r"^method +loss +\+/- +Brier +accuracy +seconds +seconds *$", out, re.MULTILINE)
     assert re.search(r"^naive-bayes +0\.\d+ +0\.\d+ +0\.\d{4} +0\.\d{4} +\d+\.\d\d +\d+\.\d{3}$", out, re.MULTILINE)
     assert max(map(len, out.splitlines())) <= 80
@@ -51,13 +51,13 @@ def test_printed_table_tells_of_the_classes(call, classes):
 
 def test_a_boolean_target_holds_classes(call, classes):
     out = call("compare", "first.csv", "--target", "first", "--methods", "naive-bayes", "--cv", "3")[1]
-    assert "target    2 classes in column 'first': False, True\n" in out
+    assert "target    first: 2 classes (true or false): False 66.7 %, True 33.3 %\n" in out
 
 
 def test_numbers_are_classes_only_with_the_option(call, classes):
     target = ["compare", "numbers.csv", "--target", "number", "--cv", "3"]
     out = call(*target, "--classes", "--methods", "naive-bayes")[1]
-    assert "target    3 classes in column 'number': 0, 1, 2\n" in out
+    assert "target    number: 3 classes (--classes): 0 33.3 %, 1 33.3 %, 2 33.3 %\n" in out
     assert "mse" in call(*target, "--methods", "ridge", "--json")[1]
 
 
@@ -72,7 +72,7 @@ def test_all_stands_for_all_classifiers():
         ("kinds.csv --target kind --methods ridge", "'ridge' predicts numbers, and the target is a class"),
         ("kinds.csv --target kind --methods logistc", "there is no method 'logistc': did you mean 'logistic'?"),
         ("kinds.csv --target kind --methods paper", "the methods of the paper predict numbers"),
-        ("kinds.csv --target kind --log", "column 'kind' holds classes; --log needs numbers"),
+        ("kinds.csv --target kind --log", "column 'kind' holds classes (text); --log needs numbers"),
         ("numbers.csv --target number --classes --log", "--classes and --log exclude each other"),
         ("numbers.csv --target number --methods logistic", "'logistic' predicts classes, and the target is a number"),
         ("kinds.csv --target kind --cv 30", "class 'blue' has 20 of 60 rows, and 30 folds need 30"),

@@ -155,9 +155,9 @@ class TestFit:
             (b"a,y\n", "t.csv has a header but no rows"),
             (
                 b"a,y\n1,2\n2,x\n",
-                "column 'y' has 'x' in row 2, which is not a finite number; only numbers can be predicted\n",
+                "column 'y' has 'x' in row 2, which is not a finite number; correct it, or give --classes\n",
             ),
-            (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all)\n"),
+            (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all); leave such rows out\n"),
             (b"a,y\n,2\nNA,3\n", "no column left to predict 'y' from (columns without values are ignored)"),
             (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2, which is not a finite number; --drop 'a'"),
             (b"a;y\n1;2\n", "its only column is 'a;y'"),

@@ -18,7 +18,7 @@ import pytest
 
 import salsa
 from cli.command import COMMAND, contents, interrupt, interruptible, make_table, read_terminal, shell
-from salsa import cli
+from salsa import SalsaClassifier, cli
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 from salsa.paper.datasets import PROTOCOLS
 from salsa.paper.experiments import METHODS
@@ -222,6 +222,12 @@ class TestCompletion:
             ("fit t.csv --order ", "auto bisect"),
             ("fit t.csv --alpha ", "auto"),
             ("fit t.csv --bandwidth r", "rule_of_thumb"),
+            ("fit t.csv --loss ", "squared_error huber quantile poisson gamma"),
+            ("fit train.csv --monotone b", "b=+1 b=-1"),
+            ("fit t.csv --cla", "--classes"),
+            ("fit t.csv --quan", "--quantile"),
+            ("explain model.salsa --cla", "--class"),
+            ("explain classes.salsa --class ", "high low mid"),
             ("reproduce table1 --protocol ", "authors described"),
             ("reproduce table1 --methods salsa", "salsa salsa-5fold salsa-learned"),
             ("reproduce table1 --methods salsa,sa", "salsa,salsa-5fold salsa,salsa-learned"),
@@ -231,6 +237,11 @@ class TestCompletion:
         ],
     )
     def test_values_of_options_are_completed(self, folder, words, offered):
+        if "classes.salsa" in words:
+            labels = np.array(["low", "high", "mid"] * 10)
+            SalsaClassifier(order=1, alpha=1, relevance="equal").fit(make_table(30)[["a"]], labels).save(
+                "classes.salsa"
+            )
         assert complete(f"salsa {words}") == offered.split()
 
     def test_choices_are_those_that_work(self):

@@ -299,11 +299,17 @@ class TestArrow:
         make_table().assign(y=pd.date_range("2026-01-01", periods=60)).to_parquet("t.parquet")
         assert "column 'y' holds dates" in refused("fit", "t.parquet", *FIT_MIXED)
 
-    @pytest.mark.parametrize("kind", ["category", "str"])
-    def test_a_target_of_text_gives_an_error(self, refused, kind):
-        make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
-        message = "column 'y' has 'x' in row 2, which is not a finite number; only numbers can be predicted"
+    def test_a_target_of_numbers_and_text_gives_an_error(self, refused):
+        make_table().assign(y=["1", "x"] * 30).astype({"y": "str"}).to_parquet("t.parquet")
+        message = "column 'y' has 'x' in row 2, which is not a finite number; correct it, or give --classes"
         assert message in refused("fit", "t.parquet", *FIT_MIXED)
+
+    @pytest.mark.parametrize(("kind", "options"), [("category", []), ("str", ["--classes"])])
+    def test_declared_categories_and_asked_classes_may_spell_numbers(self, call, folder, kind, options):
+        make_table().assign(y=["1", "x"] * 30).astype({"y": kind}).to_parquet("t.parquet")
+        code, out, _ = call("fit", "t.parquet", *FIT_MIXED, *options)
+        assert code == 0
+        assert "target    y: 2 classes" in out
 
     @pytest.mark.parametrize("suffix", ["parquet", "feather"])
     def test_damaged_arrow_files_give_an_error(self, refused, suffix):

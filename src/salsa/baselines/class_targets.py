@@ -1,27 +1,19 @@
-"""Targets of a comparison: numbers or classes, the numbers of classes, and the scores of predicted probabilities."""
+"""Targets of a comparison: numbers or classes, and the scores of predicted probabilities."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from salsa._utils.arrays import Floats, Places
+from salsa.data.targets import Labels, class_labels, kind_of_classes
 
 AUTO, REGRESSION, CLASSIFICATION = "auto", "regression", "classification"
-KINDS_OF_CLASSES = {"string", "boolean", "categorical"}  # types by pandas.api.types.infer_dtype
 LEAST_PROBABILITY = float(np.finfo(np.float64).eps)  # as in scikit-learn's log loss
 SUM_TOLERANCE = 1e-4  # probabilities of some packages are in float32
-
-
-class Labels(NamedTuple):
-    """The classes of rows: distinct labels, ascending, and the place of every row's label among them (n,)."""
-
-    classes: NDArray[Any]
-    code: Places
 
 
 class Target(NamedTuple):
@@ -53,8 +45,7 @@ def find_task(y: Any, task: str = AUTO) -> str:
         raise ValueError(f"task={task!r} must be one of {AUTO}, {REGRESSION}, {CLASSIFICATION}")
     if task != AUTO:
         return task
-    kind = pd.api.types.infer_dtype(_values(y), skipna=True)
-    return CLASSIFICATION if kind in KINDS_OF_CLASSES else REGRESSION
+    return REGRESSION if kind_of_classes(y) is None else CLASSIFICATION
 
 
 def checked_target(X: Any, y: Any, task: str) -> Target:
@@ -69,21 +60,6 @@ def checked_target(X: Any, y: Any, task: str) -> Target:
         place = int(np.flatnonzero(~np.isfinite(target))[0])
         raise ValueError(f"y is {target[place]} in row {place}; leave out rows without a target")
     return Target(target)
-
-
-def class_labels(y: Any) -> Labels:
-    """Return the classes of a target; ValueError if a label is missing, or if all labels are equal."""
-    values = np.asarray(_values(y))
-    missing = np.flatnonzero(pd.isna(values))
-    if len(missing):
-        raise ValueError(f"y has no class in row {missing[0]}; leave out rows without a target")
-    try:
-        classes, code = np.unique(values, return_inverse=True)
-    except TypeError:
-        raise ValueError("y mixes labels of different types, such as text and numbers: make all of them text") from None
-    if len(classes) < 2:
-        raise ValueError(f"y has only the class {str(classes[0])!r}: at least 2 classes are needed")
-    return Labels(classes, code)
 
 
 def check_counts(labels: Labels, folds: int) -> None:
@@ -128,11 +104,3 @@ def true_class_score(model: Any, X: Any, y: Any) -> float:
     """Return minus the mean log loss of a fitted model on rows; a class that the model has not seen is allowed."""
     classes, code = np.unique(np.concatenate([model.classes_, y]), return_inverse=True)
     return -float(log_losses(probabilities(model, X, classes), code[len(model.classes_) :]).mean())
-
-
-def _values(y: Any) -> Any:
-    """Return a one-dimensional array or pandas column; a list keeps its Python objects."""
-    if isinstance(y, pd.Series | pd.Categorical | pd.Index):
-        return y
-    values = y.to_numpy() if hasattr(y, "to_numpy") else y
-    return column_or_1d(values if isinstance(values, np.ndarray) else np.asarray(values, dtype=object))

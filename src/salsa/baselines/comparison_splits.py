@@ -10,12 +10,12 @@ import pandas as pd
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from salsa._utils.arrays import Places
-from salsa.baselines.class_targets import Labels, Target, check_counts
+from salsa.baselines.class_targets import Target, check_counts
 from salsa.baselines.cross_validation import Inside
 from salsa.baselines.tuning import N_FOLDS, SEED
 from salsa.data.forward_folds import Split, forward_inside
 from salsa.data.splits import check_whole, is_number, shuffled_folds, split_rows
-from salsa.data.targets import checked_groups, telling_groups
+from salsa.data.targets import Labels, checked_groups, telling_groups
 
 
 def group_codes(groups: Any, n: int) -> Places | None:

@@ -6,11 +6,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from salsa.cli.arguments import (
     AsJson,
     Category,
+    Classes,
     Data,
     Drop,
     Group,
@@ -26,8 +25,6 @@ from salsa.cli.show import print_fields, print_records, progress, show
 from salsa.cli.training_file import Roles, Times, whole_table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from salsa.baselines import Comparison
 
 ALL, PAPER = "all", "paper"  # words that stand for several methods
@@ -40,7 +37,6 @@ CLASS_COLUMNS = {
     "Brier": "{brier:.4f}",
     "accuracy": "{accuracy:.4f}",
 } | _SECONDS
-SHOWN_CLASSES = 6
 
 
 def _method_names() -> list[str]:
@@ -68,9 +64,7 @@ def compare(
     group: Group = None,
     time: Time = None,
     log: Log = False,
-    classes: Annotated[
-        bool, typer.Option("--classes", help="Take a target of numbers as classes; text and booleans always are.")
-    ] = False,
+    classes: Classes = False,
     drop: Drop = None,
     category: Category = None,
     plot: Annotated[Path | None, option("FILE", "Also draw the errors to this .png, .svg or .pdf file.")] = None,
@@ -98,8 +92,8 @@ def compare(
     _check_names(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log), may_have_classes=True)
-    task = _task(table.y, classes)
+    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log=log, classes=classes))
+    task = "classification" if table.target.has_classes else "regression"
     chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)
     options: dict[str, Any] = {"task": task, "groups": table.labels, "target_transform": "log" if log else None}
@@ -114,7 +108,7 @@ def compare(
     fields = {
         "rows": table.rows,
         "features": len(table.features),
-        "target": None if task == "regression" else _classes(table.y),
+        "target": str(table.target) if table.target.has_classes else None,
         "scale": f"log of {target}; errors are in units of {target}" if log else None,
         "groups": None if table.groups is None else f"{table.groups} in column {group!r}, held out whole",
         "time": None if table.times is None else _described(table.times),
@@ -127,20 +121,6 @@ def compare(
 
 def _described(times: Times) -> str:
     return f"column {times.column!r}, {times.first} to {times.last}: every fold is predicted from all rows before it"
-
-
-def _task(y: "pd.Series[Any]", classes: bool) -> str:
-    """Return the task: classes are text in the target, or numbers that --classes takes as classes."""
-    import pandas as pd
-
-    return "classification" if classes or not pd.api.types.is_numeric_dtype(y) else "regression"
-
-
-def _classes(y: "pd.Series[Any]") -> str:
-    """Describe the classes of a target."""
-    labels = [label if isinstance(label, str) else f"{label:g}" for label in sorted(y.unique())]
-    listed = ", ".join(labels[:SHOWN_CLASSES]) + (", ..." if len(labels) > SHOWN_CLASSES else "")
-    return f"{len(labels)} classes in column {y.name!r}: {listed}"
 
 
 def _check_names(text: str | None) -> None:

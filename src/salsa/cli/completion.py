@@ -55,9 +55,23 @@ def complete_column(context: typer.Context, incomplete: str) -> list[str]:
     return _beginning(incomplete, lambda: column_names(_given(context, "data")))
 
 
+def complete_signs(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the columns of DATA with a sign, such as area=+1, that begin with the incomplete word."""
+
+    def signed() -> list[str]:
+        return [f"{name}={sign}" for name in column_names(_given(context, "data")) for sign in ("+1", "-1")]
+
+    return _beginning(incomplete, signed)
+
+
 def complete_features(context: typer.Context, incomplete: str) -> list[str]:
     """Return the features of MODEL whose names begin with the incomplete word, also after a comma."""
     return _beginning(incomplete, lambda: _continued(incomplete, _feature_names(_given(context, "model"))))
+
+
+def complete_classes(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the classes of MODEL that begin with the incomplete word."""
+    return _beginning(incomplete, lambda: _class_names(_given(context, "model")))
 
 
 def complete_words(*words: str) -> Completion:
@@ -90,6 +104,12 @@ def _feature_names(model: str) -> list[str]:
     from salsa.persistence.archive import read_archive
 
     return list(read_archive(model)[0]["columns"]["names"])
+
+
+def _class_names(model: str) -> list[str]:
+    from salsa.persistence.archive import read_archive
+
+    return [str(label) for label in read_archive(model)[0]["classes"]["labels"]]
 
 
 def _continued(incomplete: str, names: list[str]) -> list[str]:

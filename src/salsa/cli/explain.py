@@ -6,14 +6,17 @@ from math import isnan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
+
 from salsa.cli.arguments import AsJson, Model, SomeData, option
-from salsa.cli.completion import complete_column, complete_features
+from salsa.cli.completion import complete_classes, complete_column, complete_features
 from salsa.cli.prediction_file import read_features
+from salsa.cli.scores import rows_scored, scored_fields
 from salsa.cli.show import print_fields, print_table, progress, show, write_html
 
 if TYPE_CHECKING:
+    from salsa.cli.scores import Model as FittedModel
     from salsa.explain import Anova
-    from salsa.regressor import SalsaRegressor
 
 MOST, LEAST_SHARE = 20, 5e-5  # largest number of printed rows, smallest printed share
 LEAST_OVER_ROWS = 1e-3  # smaller shares over rows alone do not list a term: chance correlations are larger
@@ -34,6 +37,15 @@ def explain(
         ),
     ] = None,
     row: Annotated[int | None, option("N", "Explain the prediction of row N of DATA, counted from 1.")] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--class",
+            metavar="CLASS",
+            help="Class to explain, of three or more; default: the first one.",
+            autocompletion=complete_classes,
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what matters in a model: shares of the variance of its predictions.
@@ -44,6 +56,8 @@ def explain(
 
     With DATA, also show what each feature adds to predictions (Shapley values); with --row, to the one of row N only.
 
+    Two classes are explained by the log odds of the second one, more classes by a function for each: see --class.
+
     Example: [bold]salsa explain houses.salsa new.csv --row 3 --out report.html[/bold]
     """
     from salsa import load
@@ -53,17 +67,20 @@ def explain(
     if out is not None:
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
+    output = _output(fitted, of)
     X, y = (None, None) if data is None else read_features(fitted, data, target)
-    summary = {"model": model, **importance(fitted, effects or (), X)}
-    if data is not None:
-        summary |= {"data": _of_rows(fitted, X, y)} if row is None else {"row": _of_row(fitted, X, row, data)}
+    summary = {"model": model, "scale": _scale(fitted, output), **importance(fitted, effects or (), X, output)}
+    if data is not None and row is None:
+        summary["data"] = _of_rows(fitted, X, y, output)
+    elif data is not None and row is not None:
+        summary["row"] = _of_row(fitted, X, row, data, output)
     if out is not None:
         write_html(fitted, out, X, y)
         summary["report"] = str(out)
     show(summary, _print_explanation, as_json)
 
 
-def importance(model: "SalsaRegressor", effects: Sequence[str] = (), X: Any = None) -> dict[str, Any]:
+def importance(model: "FittedModel", effects: Sequence[str] = (), X: Any = None, output: int = 0) -> dict[str, Any]:
     """Return variance shares by term, feature and order, and the requested effects.
 
     Shares over rows refer to the training rows, or to the rows X if the model does not keep its training rows.
@@ -71,9 +88,9 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = (), X: Any = No
     from salsa.explain import decompose
 
     with progress("Decomposing"):
-        anova = decompose(model)
+        anova = decompose(model, output=output)
         if anova.rows is None and X is not None:
-            anova = decompose(model, rows=X)
+            anova = decompose(model, rows=X, output=output)
         return {
             "mean": anova.mean,
             "variance": anova.variance,
@@ -102,6 +119,38 @@ def _check_data(data: str | None, target: str | None, row: int | None) -> None:
             raise ValueError(f"{name} {value} needs a table: name its file after the model")
 
 
+def _output(model: "FittedModel", of: str | None) -> int:
+    """Return the number of the function to explain: the one of a class, by its label."""
+    from salsa.fitted import fitted_of
+
+    classes = fitted_of(model).classes
+    if of is None:
+        return 0
+    if classes is None:
+        raise ValueError(f"--class {of}: this model predicts numbers; leave --class out")
+    labels = [str(label) for label in classes]
+    if of not in labels:
+        raise ValueError(f"--class {of}: the classes of this model are {', '.join(labels)}")
+    if len(labels) == 2 and of != labels[1]:
+        problem = f"--class {of}: two classes have one function, the log odds of {labels[1]}"
+        raise ValueError(f"{problem}; the log odds of {of} are its negative: leave --class out")
+    return labels.index(of) if len(labels) > 2 else 0
+
+
+def _scale(model: "FittedModel", output: int) -> str | None:
+    """Say what the explained function is; None if it is the prediction itself."""
+    from salsa.fitted import fitted_of
+
+    fitted = fitted_of(model)
+    if fitted.classes is not None and len(fitted.classes) == 2:
+        return f"log odds of class {fitted.classes[1]}"
+    if fitted.classes is not None:
+        return f"log probability of class {fitted.classes[output]}, up to a constant; --class explains another class"
+    if fitted.transform is None:
+        return None
+    return f"{fitted.transform.name} of the {'target' if model.get_params().get('target_transform') else 'mean'}"
+
+
 def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     """Return the effect of one feature, or the joint effect of several features separated by commas."""
     from salsa.fitted import fitted_of
@@ -118,24 +167,26 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     }
 
 
-def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
-    """Return the mean absolute Shapley value of each feature over the rows, largest first, and R2 if y is given."""
+def _of_rows(model: "FittedModel", X: Any, y: Any, output: int) -> dict[str, Any]:
+    """Return the mean absolute Shapley value of each feature over the rows, largest first, and scores if y is given."""
     import numpy as np
 
     from salsa.explain import shapley
 
     with progress(f"Explaining {len(X)} rows"):
         explained = shapley(model, X)
-        means = np.abs(explained.all_values[:, :, 0]).mean(axis=0).tolist()
+        means = np.abs(explained.all_values[:, :, output]).mean(axis=0).tolist()
     rows = [{"feature": name, "mean_size": mean} for name, mean in zip(explained.features, means, strict=True)]
+    scores = {} if y is None else rows_scored(model, X, y)
     return {
         "rows": len(X),
-        "r2": None if y is None else float(model.score(X, y)),
+        "r2": scores.get("r2"),
+        "scores": scores,
         "contributions": sorted(rows, key=lambda entry: -entry["mean_size"]),
     }
 
 
-def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
+def _of_row(model: "FittedModel", X: Any, row: int, data: str, output: int) -> dict[str, Any]:
     """Return the Shapley values of the prediction of one row, largest absolute value first."""
     from salsa.cli.tables.reading import title
     from salsa.explain import shapley
@@ -143,18 +194,33 @@ def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, A
     if not 1 <= row <= len(X):
         raise ValueError(f"--row {row}: {title(data)} has rows 1 to {len(X)}")
     explained = shapley(model, X[row - 1 : row])
-    values = explained.all_values[0, :, 0].tolist()
+    values = explained.all_values[0, :, output].tolist()
     rows = [
         {"feature": name, "value": value, "contribution": contribution}
         for name, value, contribution in zip(explained.features, explained.data.iloc[0], values, strict=True)
     ]
-    base = float(explained.subject.base_value[0])
+    base = float(explained.subject.base_value[output])
     return {
         "row": row,
         "base_value": base,
         "contributions": sorted(rows, key=lambda entry: -abs(entry["contribution"])),
         "prediction": base + sum(values),
+        "response": _response(model, X[row - 1 : row], output),
     }
+
+
+def _response(model: "FittedModel", X: Any, output: int) -> dict[str, Any] | None:
+    """Return what is predicted for one row, if it is not the explained function itself: its name and its value."""
+    from salsa.fitted import fitted_of
+
+    fitted = fitted_of(model)
+    if fitted.transform is None:
+        return None
+    if fitted.classes is None:
+        return {"name": "predicted mean", "value": float(model.predict(X).flat[output])}
+    place = 1 if len(fitted.classes) == 2 else output
+    p = model.predict_proba(X)
+    return {"name": f"probability of {fitted.classes[place]}", "value": float(p[0, place])}
 
 
 def _print_explanation(summary: dict[str, Any]) -> None:
@@ -183,13 +249,14 @@ def _print_shares(summary: dict[str, Any]) -> None:
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", summary["model"]
+    if summary["scale"] is not None:
+        yield "scale", summary["scale"]
     if "row" not in summary:
         yield "mean", f"{summary['mean']:.6g}"
         yield "variance", f"{summary['variance']:.6g}"
     if (data := summary.get("data")) is not None:
         yield "rows", data["rows"]
-        if data["r2"] is not None:
-            yield "R2", f"{data['r2']:.4f} on these rows"
+        yield from scored_fields(data["scores"])
     if "report" in summary:
         yield "report", summary["report"]
 
@@ -219,6 +286,8 @@ def _print_row(explained: dict[str, Any]) -> None:
     ]
     if others:
         rows.insert(-1, (f"{len(others)} others", "", f"{sum(c['contribution'] for c in others):+.6g}"))
+    if (response := explained["response"]) is not None:
+        rows.append((response["name"], "", f"{response['value']:.6g}"))
     print_table(("feature", "value", "contribution"), rows)
 
 

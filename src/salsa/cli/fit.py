@@ -5,14 +5,31 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from salsa.cli.arguments import AsJson, Category, Data, Drop, Group, Log, Target, Time, check_roles, option
-from salsa.cli.completion import complete_column, complete_words
-from salsa.cli.info import cross_validated, r2_field, shared_noise
+from salsa.cli.arguments import (
+    AsJson,
+    Category,
+    Classes,
+    Data,
+    Drop,
+    Group,
+    Log,
+    Target,
+    Time,
+    check_loss,
+    check_monotone,
+    check_roles,
+    monotone_signs,
+    option,
+)
+from salsa.cli.completion import complete_column, complete_signs, complete_words
+from salsa.cli.info import shared_noise
+from salsa.cli.scores import CODED, LOSSES, SQUARED, cross_validated, loss_field, score_fields
 from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
 from salsa.cli.training_file import LargeTable, Roles, Times, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
+    from salsa.cli.scores import Model
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
@@ -26,6 +43,9 @@ HELP = {
     "interact": "Columns that may interact: pairwise, no_interactions, or sets such as 'area,rooms;age,heating'.",
     "kernel": f"Kind of curves: auto, {', '.join(CURVES[:-1])} or {CURVES[-1]} (roughest).",
     "bandwidth": "Width of the kernels: auto, rule_of_thumb, or a factor of the rule (the paper: 20).",
+    "loss": "Loss to minimise: squared_error, huber (gross errors), quantile, poisson (counts) or gamma (amounts).",
+    "quantile": "With --loss quantile, the quantile to predict, such as 0.9.",
+    "monotone": "Column in which predictions increase (area=+1) or decrease (age=-1); may be repeated.",
     "memory": "Memory limit, such as 4GB; default: 80 % of the available memory.",
 }
 
@@ -46,6 +66,10 @@ def fit(
     group: Group = None,
     time: Time = None,
     log: Log = False,
+    classes: Classes = False,
+    loss: Annotated[str, option("LOSS", HELP["loss"], complete_words(*LOSSES))] = SQUARED,
+    quantile: Annotated[float | None, option("LEVEL", HELP["quantile"])] = None,
+    monotone: Annotated[list[str] | None, option("COLUMN=SIGN", HELP["monotone"], complete_signs)] = None,
     drop: Drop = None,
     category: Category = None,
     report: Annotated[Path | None, option("FILE", "Also write a report of the model to this HTML file.")] = None,
@@ -59,6 +83,8 @@ def fit(
 
     All columns are features, except target, weights, group, time and dropped columns. Text is taken as categories.
 
+    A target of text or booleans holds classes, whose probabilities are predicted; --classes takes numbers as classes.
+
     Empty cells, NA, NaN and null are missing values. Only features may have missing values.
 
     Files that are large relative to memory are read in chunks, several times; the model is bit-identical.
@@ -66,15 +92,22 @@ def fit(
     Example: [bold]salsa fit houses.csv --target price --drop id --out houses.salsa[/bold]
     """
     from salsa import SalsaRegressor
+    from salsa.options import parse_options
 
     check_roles(group, time)
-    scale: dict[str, Any] = {"target_transform": "log"} if log else {}
+    check_loss(loss, quantile, log, classes)
+    signs, orders = monotone_signs(monotone or ()), _numbers("order", order, int, ORDERS, "1,2,3")
+    check_monotone(signs, loss, classes, _sets(interact), kernel, orders)
     model = SalsaRegressor(
-        order=_numbers("order", order, int, ORDERS, "1,2,3"),
+        order=orders,
         alpha=_numbers("alpha", alpha, float, ALPHAS, "0.1,1"),
         relevance=relevance,
         interactions=interactions,
+        loss=loss,
+        quantile=quantile,
+        target_transform="log" if log else None,
         interaction_cst=_sets(interact),
+        monotonic_cst=signs or None,
         kernel=kernel,
         bandwidth=_numbers("bandwidth", bandwidth, float, WIDTHS, "20"),
         rank=rank,
@@ -82,63 +115,93 @@ def fit(
         memory_limit=_size(memory),
         n_jobs=jobs,
         random_state=seed,
-        **scale,
     )
-    roles = Roles(target, weights, drop or (), category or (), group, time, log)
+    parse_options(model.get_params(deep=False))
+    roles = Roles(target, weights, drop or (), category or (), group, time, log, loss, classes, list(signs))
     summary = fit_file(model, data, roles, out, report)
     show(summary, print_fit, as_json)
 
 
-def fit_file(model: "SalsaRegressor", data: str, roles: Roles, out: Path, report: Path | None = None) -> dict[str, Any]:
-    """Read the table, fit and save the model, write the report, and return the summary to print."""
+def fit_file(
+    settings: "SalsaRegressor", data: str, roles: Roles, out: Path, report: Path | None = None
+) -> dict[str, Any]:
+    """Read the table, fit and save the model, write the report, and return the summary to print.
+
+    If the target holds classes, a classifier with the same settings is fitted.
+    """
     from salsa._utils.memory import memory_limit_bytes
     from salsa.cli.tables.writing import check_output
 
     check_output(out, data)
     if report is not None:
         check_output(report, data, str(out))
-    table = training_table(data, roles, memory_limit_bytes(model.memory_limit))
+    table = training_table(data, roles, memory_limit_bytes(settings.memory_limit))
+    model = _classifier(settings) if table.target.has_classes else settings
     with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
         table.fit(_listening(model, say))
     model.save(out.resolve())
     looked_at = [] if report is None else _write_report(model, table, report)
     choices = _choices(model)
-    scale = model.get_params().get("target_transform")
     return {
         "rows": table.rows,
         "features": table.features,
         "categorical": list(compress(table.features, model.columns_.categorical)),
         "missing": table.missing,
         "target": roles.target,
-        "target_transform": scale,
+        "target_kind": table.target.kind,
+        "described": str(table.target),
+        "classes": _class_counts(table),
+        "target_transform": settings.target_transform,
+        "monotonic_cst": settings.monotonic_cst,
         "groups": None if table.groups is None else _grouped(model, roles.group, table.groups),
         "time": None if table.times is None else _timed(model, table.times),
         **choices,
-        "notes": [*table.notes, *choices["notes"], *looked_at],
+        "notes": [*table.notes, *_hints(table, roles), *choices["notes"], *looked_at],
         "model": str(out),
         "report": None if report is None else str(report),
     }
 
 
-def _listening(model: "SalsaRegressor", say: Callable[[str], None]) -> "SalsaRegressor":
+def _classifier(settings: "SalsaRegressor") -> "Model":
+    """Return a classifier with the settings of a regressor; settings for numbers are left out."""
+    from salsa import SalsaClassifier
+
+    given, known = settings.get_params(deep=False), SalsaClassifier().get_params(deep=False)
+    return SalsaClassifier(**{name: value for name, value in given.items() if name in known})
+
+
+def _class_counts(table: WholeTable | LargeTable) -> list[dict[str, Any]] | None:
+    """Return every class with its number of rows; None for numbers."""
+    if not table.target.has_classes:
+        return None
+    return [{"class": label, "rows": count} for label, count in table.target.counts.items()]
+
+
+def _hints(table: WholeTable | LargeTable, roles: Roles) -> list[str]:
+    """Return a hint at options for whole numbers, unless an option says what they are."""
+    asked = roles.of_numbers is not None
+    return [] if asked or table.target.hint is None else [table.target.hint]
+
+
+def _listening(model: "Model", say: Callable[[str], None]) -> "Model":
     """Return the model, set to announce its progress; scikit-learn before 1.9 has no callbacks."""
     return model.set_callbacks(Listener(say)) if hasattr(model, "set_callbacks") else model
 
 
-def _write_report(model: "SalsaRegressor", table: WholeTable | LargeTable, path: Path) -> list[str]:
+def _write_report(model: "Model", table: WholeTable | LargeTable, path: Path) -> list[str]:
     """Write the report; return a note if it does not look at all rows."""
     X, y = table.shown(model)
     write_html(model, path, X, y)
     return [f"the report looks at {len(X)} of the {table.rows} rows"] if len(X) < table.rows else []
 
 
-def _grouped(model: "SalsaRegressor", column: str | None, count: int) -> dict[str, Any]:
+def _grouped(model: "Model", column: str | None, count: int) -> dict[str, Any]:
     """Describe the groups: rho is the variance of their levels over the noise variance within groups."""
     rho = model.search_.rho
     return {"column": column, "count": count, "rho": rho, "shared": rho / (1 + rho)}
 
 
-def _timed(model: "SalsaRegressor", times: Times) -> dict[str, Any]:
+def _timed(model: "Model", times: Times) -> dict[str, Any]:
     """Describe the order in time, and how many rows each split trains on and tests."""
     return {
         "column": times.column,
@@ -149,14 +212,14 @@ def _timed(model: "SalsaRegressor", times: Times) -> dict[str, Any]:
     }
 
 
-def _choices(model: "SalsaRegressor") -> dict[str, Any]:
-    """Return the choices of the model, the candidates, and the cross-validated R2."""
-    table = model.search_.table
-    table.insert(2, "r2", 1 - table.pop("cv_error"))
+def _choices(model: "Model") -> dict[str, Any]:
+    """Return the choices of the model, the candidates, and the scores on held-out rows."""
+    table, scores = model.search_.table, cross_validated(model)
+    table.insert(2, _share_of(scores["loss"]).lower(), 1 - table.pop("cv_error"))
     return {
         "order": model.order_,
         "alpha": model.alpha_,
-        **cross_validated(model),
+        **scores,
         "orders": table.to_dict("records"),
         "relevance": model.relevance_.tolist(),
         "race": model.search_.race.to_dict("records"),
@@ -167,9 +230,14 @@ def _choices(model: "SalsaRegressor") -> dict[str, Any]:
 def print_fit(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
     if summary["race"]:
-        _print_race(summary["race"], summary["order"])
+        _print_race(summary["race"], summary["order"], summary["loss"])
     elif summary["orders"]:
-        _print_orders(summary["orders"])
+        _print_orders(summary["orders"], _share_of(summary["loss"]))
+
+
+def _share_of(loss: str) -> str:
+    """Return the usual name of the share of a loss that is explained."""
+    return "R2" if loss == SQUARED else "D2"
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -179,10 +247,14 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
+    yield "target", summary["described"]
+    yield from loss_field(summary)
+    if summary["monotonic_cst"]:
+        yield "monotone", ", ".join(f"{name} {sign:+d}" for name, sign in summary["monotonic_cst"].items())
     yield from _judging_fields(summary)
     yield "order", summary["order"]
     yield "alpha", f"{summary['alpha']:.4g}"
-    yield from r2_field(summary)
+    yield from score_fields(summary)
     yield from (("note", note) for note in summary["notes"])
     yield "model", summary["model"]
     if summary["report"]:
@@ -196,18 +268,19 @@ def _judging_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "scale", f"{scale} of {summary['target']}: {shown}"
     if (groups := summary["groups"]) is not None:
         yield "groups", f"{groups['count']} in column {groups['column']!r}, held out whole: errors are for new groups"
-        yield "", shared_noise(groups["rho"])
+        if summary["loss"] == SQUARED:  # other losses have no levels of groups
+            yield "", shared_noise(groups["rho"])
     if (time := summary["time"]) is not None:
         count, where = len(time["splits"]), f"column {time['column']!r}, {time['first']} to {time['last']}"
         yield "time", f"{where}: {count} parts, each predicted from all rows before it"
         yield "", "time is no feature: a trend that no other column explains counts as error on later rows"
 
 
-def _print_orders(orders: list[dict[str, Any]]) -> None:
+def _print_orders(orders: list[dict[str, Any]], share: str) -> None:
     columns = {
         "order": "{mark}{order}",
         "alpha": "{alpha:.4g}",
-        "R2": "{r2:.4f}",
+        share: f"{{{share.lower()}:.4f}}",
         "+/-": "{standard_error:.4f}",
         "degrees of freedom": "{degrees_of_freedom:.1f}",
         "seconds": "{seconds:.2f}",
@@ -216,8 +289,8 @@ def _print_orders(orders: list[dict[str, Any]]) -> None:
     print("* chosen")
 
 
-def _print_race(race: list[dict[str, Any]], order: int) -> None:
-    """Print the kernels that competed by held-out R2; `order` is the order of the final model."""
+def _print_race(race: list[dict[str, Any]], order: int, loss: str) -> None:
+    """Print the kernels that competed by held-out R2; `order` is the order of the final model, `loss` its loss."""
     columns = {
         "kernel": "{mark} {kernel}",
         "order": "{order}",
@@ -227,7 +300,10 @@ def _print_race(race: list[dict[str, Any]], order: int) -> None:
     ranked = sorted(race, key=lambda row: row["error"])
     print_records(columns, [row | {"mark": "*" if row["won"] else " ", "r2": 1 - row["error"]} for row in ranked])
     kept = next(row for row in race if row["won"])
-    print("* kept" if kept["order"] == order else f"* kept; it was learned again from all rows, with order {order}")
+    again = "it was learned again from all rows, with" if loss == SQUARED else "the final model has"
+    print("* kept" if kept["order"] == order else f"* kept; {again} order {order}")
+    if loss != SQUARED:
+        print(CODED)
 
 
 def _numbers(name: str, text: str, kind: type[int] | type[float], words: Sequence[str], example: str) -> Any:

@@ -1,21 +1,24 @@
 """salsa info: show the contents of a model file."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from salsa.cli.arguments import AsJson, Model
+from salsa.cli.scores import cross_validated, loss_field, score_fields
 from salsa.cli.show import print_fields, print_records, show
 
 if TYPE_CHECKING:
-    from salsa.regressor import SalsaRegressor
+    from salsa.cli.scores import Model as FittedModel
 
 MOST_LISTED = 3  # terms of a kernel that are named one by one
+MOST_CLASSES = 6  # classes that are named one by one
 
 
 def info(model: Model, as_json: AsJson = False) -> None:
-    """Show the contents of a model file: features, choices of the search, and cross-validated R2.
+    """Show the contents of a model file: features, choices of the search, and scores on held-out rows.
 
     A feature of relevance 0 is not used. The bandwidth is the distance over which the model can change by much.
 
@@ -26,6 +29,7 @@ def info(model: Model, as_json: AsJson = False) -> None:
 
 def _summary(path: str) -> dict[str, Any]:
     from salsa import load
+    from salsa.fitted import fitted_of
     from salsa.persistence.archive import read_archive
 
     model, (header, _) = load(path), read_archive(path)
@@ -37,13 +41,14 @@ def _summary(path: str) -> dict[str, Any]:
         "salsa_version": header.get("salsa_version"),  # since format 3
         "anchors": anchors,
         "outputs": outputs,
-        "loss": getattr(model, "loss", "log_loss"),
+        "classes": fitted_of(model).classes,
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,
         "kernel": _kernel_in_words([term.numeric_base for term in model.expansion_.kernel.terms]),
         "interactions": model.interactions,
         "interaction_cst": model.interaction_cst,
+        "monotonic_cst": _signs(model),
         **cross_validated(model),
         "rho": model.search_.rho,
         "notes": list(model.search_.notes),
@@ -57,26 +62,24 @@ def _kernel_in_words(bases: list[str]) -> str:
     return " + ".join(f"{count} times {base}" for base, count in Counter(bases).items())
 
 
+def _signs(model: "FittedModel") -> dict[str, int] | None:
+    """Return the signs of monotone features by name; None if all are free."""
+    from salsa.data.signs import monotone_signs
+
+    given = getattr(model, "monotonic_cst", None)
+    sign = None if given is None else monotone_signs(given, model.columns_)
+    return None if sign is None else {name: int(s) for name, s in zip(model.columns_.names, sign, strict=True) if s}
+
+
+def some_of(names: Iterable[str]) -> str:
+    """Return the first names of a list, and dots if there are more."""
+    first = list(islice(names, MOST_CLASSES + 1))
+    return ", ".join(first[:MOST_CLASSES]) + (", ..." if len(first) > MOST_CLASSES else "")
+
+
 def _sets_in_words(allowed: str | list[list[str | int]]) -> str:
     """Return the columns that may interact, as ``salsa fit --interact`` takes them."""
     return allowed if isinstance(allowed, str) else "; ".join(", ".join(map(str, S)) for S in allowed)
-
-
-def cross_validated(model: "SalsaRegressor") -> dict[str, float | None]:
-    """Return the cross-validated R2 and its standard error; None if nothing was searched."""
-    table = model.search_.table
-    for best in table[table["chosen"]].to_dict("records"):
-        return {"r2": 1 - best["cv_error"], "standard_error": best["standard_error"]}
-    return {"r2": None, "standard_error": None}
-
-
-def r2_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    if summary["r2"] is not None:
-        share = f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f}"
-        if (loss := summary.get("loss", "squared_error")) == "squared_error":
-            yield "R2", f"{share} in cross-validation"
-        else:
-            yield "explained", f"{share} of the best constant's {loss} in cross-validation"
 
 
 def shared_noise(rho: float) -> str:
@@ -84,7 +87,7 @@ def shared_noise(rho: float) -> str:
     return f"{100 * rho / (1 + rho):.3g} % of the noise variance is shared within a group (rho {rho:.3g})"
 
 
-def _features(model: "SalsaRegressor") -> Iterator[dict[str, Any]]:
+def _features(model: "FittedModel") -> Iterator[dict[str, Any]]:
     columns = model.columns_
     described = zip(columns.names, columns.levels, columns.ordered, model.relevance_, model.bandwidth_, strict=True)
     for name, levels, ordered, relevance, bandwidth in described:
@@ -117,16 +120,21 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", summary["model"]
     yield "file", f"{format_bytes(summary['bytes'])}, format version {summary['format_version']}{writer}"
     yield "anchors", f"{summary['anchors']} rows that predictions are made from"
-    if summary["outputs"] > 1:
+    if summary["classes"] is not None:
+        yield "target", f"{len(summary['classes'])} classes: {some_of(map(str, summary['classes']))}"
+    elif summary["outputs"] > 1:
         yield "outputs", summary["outputs"]
     used = sum(feature["relevance"] > 0 for feature in summary["features"])
     yield "features", f"{len(summary['features'])}, {used} used"
     yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
     if summary["interaction_cst"] is not None:
         yield "interact", _sets_in_words(summary["interaction_cst"])
+    if summary["monotonic_cst"] is not None:
+        yield "monotone", ", ".join(f"{name} {sign:+d}" for name, sign in summary["monotonic_cst"].items())
     yield "alpha", f"{summary['alpha']:.4g}"
     yield "kernel", summary["kernel"]
-    yield from r2_field(summary)
+    yield from loss_field(summary)
+    yield from score_fields(summary)
     if summary["rho"] > 0:
         yield "groups", shared_noise(summary["rho"])
     yield from (("note", note) for note in summary["notes"])

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 CHUNK_WORK = 2**30  # kernel values per chunk, or multiplications for intervals: about one second
 LEAST_ROWS = 1000
-JSON_NAMES = {"prediction": "predictions", "probability": "probabilities", "lower": "lower", "upper": "upper"}
+JSON_NAMES = {
+    "prediction": "predictions",
+    "probability": "probabilities",
+    "set": "sets",
+    "lower": "lower",
+    "upper": "upper",
+}
 
 
 def _check_probability(value: float | None) -> float | None:
@@ -45,7 +51,8 @@ def predict(
         float | None,
         option(
             "PROBABILITY",
-            "Add columns lower and upper: an interval that holds the target with this probability, such as 0.9.",
+            "Add columns lower and upper: an interval that holds the target with this probability, such as 0.9. "
+            "For classes, add set_CLASS: whether a set that holds the true class with this probability has the class.",
             callback=_check_probability,
         ),
     ] = None,
@@ -59,7 +66,7 @@ def predict(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the target for every row of a table.
+    """Predict the target for every row of a table; for classes, also the probability of every class.
 
     Columns are found by name, in any order; further columns are ignored. Files may be larger than memory.
 
@@ -102,12 +109,9 @@ def predictions(
 ) -> Iterator["pd.DataFrame"]:
     """Yield chunks with `prediction`, and for an interval `lower` and `upper`; several outputs are numbered.
 
-    A model of classes has `prediction` and a `probability_...` of every class.
+    A model of classes has `prediction`, a `probability_...` of every class, and for an interval a `set_...` of every
+    class: whether it is in the row's set of classes.
     """
-    from salsa.fitted import fitted_of
-
-    if interval is not None and fitted_of(model).classes is not None:
-        raise ValueError("--interval: a model of classes has probabilities in the place of intervals; leave it out")
     for rows, kept in model_features(model, data, chunk_rows(model, interval), keep):
         yield _beside(kept, _predicted(model, rows, interval))
 
@@ -119,7 +123,7 @@ def _predicted(model: "SalsaRegressor", rows: "Floats", interval: float | None) 
     from salsa.regressor import in_units, predict_encoded
 
     if (classes := fitted_of(model).classes) is not None:
-        return _classified(model, classes, rows)
+        return _classified(model, classes, rows, interval)
     if interval is None:
         return _numbered(
             "prediction", in_units(model, model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
@@ -128,16 +132,19 @@ def _predicted(model: "SalsaRegressor", rows: "Floats", interval: float | None) 
     return _numbered("prediction", values).join([_numbered("lower", ends[..., 0]), _numbered("upper", ends[..., 1])])
 
 
-def _classified(model: Any, classes: Any, rows: "Floats") -> "pd.DataFrame":
-    """Return the most probable class, and the probability of every class."""
+def _classified(model: Any, classes: Any, rows: "Floats", coverage: float | None) -> "pd.DataFrame":
+    """Return the most probable class, the probability of every class, and whether it is in the set of this coverage."""
     import pandas as pd
 
     from salsa._utils.threads import parse_threads
-    from salsa.classifier import probabilities
+    from salsa.classifier import probabilities, set_of_classes
 
     p = probabilities(model, model.expansion_.predict(rows, n_threads=parse_threads(model.n_jobs)))
     labels = pd.DataFrame({"prediction": classes[p.argmax(axis=1)]})
-    return labels.join(pd.DataFrame(p, columns=[f"probability_{label}" for label in classes]))
+    found = labels.join(pd.DataFrame(p, columns=[f"probability_{label}" for label in classes]))
+    if coverage is None:
+        return found
+    return found.join(pd.DataFrame(set_of_classes(model, p, coverage), columns=[f"set_{label}" for label in classes]))
 
 
 def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
@@ -150,8 +157,11 @@ def _beside(kept: "pd.DataFrame", chunk: "pd.DataFrame") -> "pd.DataFrame":
 
 def chunk_rows(model: "SalsaRegressor", interval: float | None) -> int:
     """Return how many rows take about one second, so that pipes get results early and an interrupt is fast."""
+    from salsa.fitted import fitted_of
+
     anchors, features = map(int, model.expansion_.anchors.shape)
-    return max(LEAST_ROWS, CHUNK_WORK // (anchors * (features if interval is None else features + anchors)))
+    solved = 0 if interval is None or fitted_of(model).classes is not None else anchors  # sets need no solves
+    return max(LEAST_ROWS, CHUNK_WORK // (anchors * (features + solved)))
 
 
 def _told(chunks: Iterator["pd.DataFrame"], say: Callable[[str], None]) -> Iterator["pd.DataFrame"]:

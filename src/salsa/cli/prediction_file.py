@@ -78,11 +78,14 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tup
     """Return the features of the model in a whole table, and the target, or None if there is none."""
     from salsa.cli.tables.checking import Unseen, require_columns, target_of
     from salsa.cli.tables.reading import read_table
+    from salsa.cli.tables.target_column import known_labels
+    from salsa.fitted import fitted_of
 
     table, y = read_table(data, text_columns(model)), None
     if target is not None:
         require_columns(table, [target], data)
-        y = target_of(table, target, data)
+        classes = fitted_of(model).classes
+        y = target_of(table, target, data) if classes is None else known_labels(table[target], data, classes)
         table = table.drop(columns=target)
     unseen = Unseen()
     X = features_of(model, table, data, unseen)

@@ -11,9 +11,10 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
     from salsa._utils.arrays import Places
+    from salsa.cli.scores import Model
     from salsa.cli.tables.census import CsvTypes
+    from salsa.cli.tables.target_column import TargetColumn
     from salsa.data.forward_folds import ForwardFolds
-    from salsa.regressor import SalsaRegressor
 
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000
@@ -29,11 +30,20 @@ class Roles(NamedTuple):
     group: str | None = None
     time: str | None = None
     log: bool = False  # the logarithm of the target is learned
+    loss: str = "squared_error"
+    classes: bool = False  # the target is taken as classes, also if it holds numbers
+    monotone: Sequence[str] = ()
 
     @property
     def special(self) -> list[str]:
         """Columns that are no features, though they are used."""
         return [name for name in (self.target, self.weights, self.group, self.time) if name is not None]
+
+    @property
+    def of_numbers(self) -> str | None:
+        """An option, such as --log, that needs a target of numbers; None if there is none."""
+        loss = None if self.loss == "squared_error" else f"--loss {self.loss}"
+        return "--log" if self.log else loss or ("--monotone" if self.monotone else None)
 
 
 class Times(NamedTuple):
@@ -58,7 +68,8 @@ class WholeTable(NamedTuple):
     """A training table in memory."""
 
     X: "pd.DataFrame"
-    y: "pd.Series[Any]"  # numbers as float64, or classes as text
+    y: "pd.Series[Any]"  # numbers as float64, or labels of classes
+    target: "TargetColumn"
     weight: "pd.Series[float] | None"
     notes: list[str]  # on columns that were left out or need attention
     labels: "pd.Series[Any] | None" = None  # the group of every row
@@ -82,12 +93,12 @@ class WholeTable(NamedTuple):
         """Number of groups; None without a column of groups."""
         return None if self.labels is None else int(self.labels.nunique())
 
-    def fit(self, model: "SalsaRegressor") -> None:
+    def fit(self, model: "Model") -> None:
         if self.times is not None:
             model.set_params(cv=list(self.times.folds(model.cv).split()))
         model.fit(self.X, self.y, self.weight, self.labels)
 
-    def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
+    def shown(self, model: "Model") -> tuple["pd.DataFrame", "pd.Series[Any]"]:
         """Return rows and targets for a report to look at."""
         return self.X, self.y
 
@@ -97,6 +108,7 @@ class LargeTable(NamedTuple):
 
     data: str
     roles: Roles
+    target: "TargetColumn"
     types: "CsvTypes"
     rows: int
     features: list[str]
@@ -110,10 +122,10 @@ class LargeTable(NamedTuple):
         """Number of groups; None without a column of groups."""
         return None if self.roles.group is None else len(self.labels)
 
-    def fit(self, model: "SalsaRegressor") -> None:
+    def fit(self, model: "Model") -> None:
         model.fit_blocks(lambda: self._blocks(lambda rows: None))  # the fit tells of its passes
 
-    def shown(self, model: "SalsaRegressor") -> tuple["pd.DataFrame", "pd.Series[float]"]:
+    def shown(self, model: "Model") -> tuple["pd.DataFrame", "pd.Series[Any]"]:
         """Return the first rows and one row for each anchor, by which a report recognises the training table."""
         import pandas as pd
 
@@ -130,7 +142,7 @@ class LargeTable(NamedTuple):
 
     def _blocks(self, told: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
         """Yield features, target, weights and groups of each chunk, as ``fit_blocks`` takes them."""
-        from salsa.cli.tables.checking import numeric, plain_features, target_of
+        from salsa.cli.tables.checking import numeric, plain_features
         from salsa.cli.tables.labels import group_labels
 
         for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
@@ -139,7 +151,7 @@ class LargeTable(NamedTuple):
             groups = None
             if self.roles.group is not None:
                 groups = group_labels(chunk[self.roles.group], self.data).map(self.labels)
-            yield X, target_of(chunk, self.roles.target, self.data), weights, groups
+            yield X, self.target.taken(chunk[self.roles.target]), weights, groups
 
 
 def training_table(data: str, roles: Roles, limit: int) -> WholeTable | LargeTable:
@@ -163,27 +175,38 @@ def is_large(data: str, limit: int) -> bool:
     return COPIES * table_bytes(data) > limit
 
 
-def whole_table(data: str, roles: Roles, may_have_classes: bool = False) -> WholeTable:
-    """Read and check a table; raise ValueError if it cannot be used. Classes are text in the target."""
-    from salsa.cli.tables.checking import check_positive, features, number_or_class_of, numeric, target_of
+def whole_table(data: str, roles: Roles) -> WholeTable:
+    """Read and check a table; raise ValueError if it cannot be used."""
+    from salsa.cli.tables.checking import check_ordered, features, numeric
     from salsa.cli.tables.labels import check_group_count, group_labels
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
+    from salsa.cli.tables.target_column import TargetColumn
 
     codes = columns_with_leading_zeros(data)
     table = read_table(data, [name for name in codes if name in (*roles.category, roles.group)])
     names = _feature_names(table, roles, data)
     names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
-    y = (number_or_class_of if may_have_classes else target_of)(table, roles.target, data)
-    if roles.log:
-        check_positive(y, data)
+    target = TargetColumn(roles.target, data, roles.classes, roles.log, roles.loss)
+    target.add(table[roles.target])
+    _check_target(target, roles)
+    y = target.taken(table[roles.target])
     weight = None if roles.weights is None else numeric(table[roles.weights], data)
     labels = None if roles.group is None else group_labels(table[roles.group], data)
     if labels is not None:
         check_group_count(str(labels.name), labels.nunique(), data)
+    for name in roles.monotone:
+        check_ordered(table[name], roles.category, data)
     X = features(table, names, roles.category, data)
     notes += _code_notes(codes, set(map(str, X.select_dtypes("number"))))
-    whole = WholeTable(X, y, weight, notes, labels)
+    whole = WholeTable(X, y, target, weight, notes, labels)
     return whole if roles.time is None else _in_order(whole, table[roles.time], data)
+
+
+def _check_target(target: "TargetColumn", roles: Roles) -> None:
+    """Raise ValueError if the target cannot be used, or holds classes where an option needs numbers."""
+    if roles.of_numbers is not None:
+        target.check_numbers(roles.of_numbers)
+    target.check()
 
 
 def _in_order(table: WholeTable, times: "pd.Series[Any]", data: str) -> WholeTable:
@@ -208,6 +231,7 @@ def large_table(data: str, roles: Roles) -> LargeTable:
     from salsa.cli.tables.census import Census, CsvTypes, csv_types
     from salsa.cli.tables.formats import format_of
     from salsa.cli.tables.reading import columns_with_leading_zeros, read_chunks
+    from salsa.cli.tables.target_column import TargetColumn
 
     names = _feature_names(next(read_chunks(data, 1)), roles, data)
     used = [*names, *roles.special]
@@ -217,13 +241,15 @@ def large_table(data: str, roles: Roles) -> LargeTable:
             types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
             coded = [name for name in codes if name in (*roles.category, roles.group)]
             types = types._replace(text=[*types.text, *coded])
-        census = Census(data, names, roles.category, roles.target, roles.weights, roles.group, log=roles.log)
+        target = TargetColumn(roles.target, data, roles.classes, roles.log, roles.loss)
+        census = Census(data, names, roles.category, target, roles.weights, roles.group, monotone=roles.monotone)
         for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
             census.add(chunk)
     features, notes = _with_values(names, census.empty, roles, data)
     census.check()
     notes += _code_notes(codes, set(features) - {*types.text, *roles.category})
-    return LargeTable(data, roles, types, census.rows, features, census.missing(features), notes, census.labels)
+    _check_target(target, roles)
+    return LargeTable(data, roles, target, types, census.rows, features, census.missing(features), notes, census.labels)
 
 
 def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
@@ -249,12 +275,14 @@ def _feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
     from salsa.cli.tables.checking import require_columns
     from salsa.cli.tables.reading import title
 
-    require_columns(table, [*roles.special, *roles.drop, *roles.category], data)
+    require_columns(table, [*roles.special, *roles.drop, *roles.category, *roles.monotone], data)
     counts = Counter([*roles.special, *set(roles.drop), *set(roles.category)])
     if clash := [name for name, count in counts.items() if count > 1]:
         advice = "target, weights, groups, time, dropped columns and categories must differ"
         raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
     names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
+    if odd := [name for name in roles.monotone if name not in names]:
+        raise ValueError(f"--monotone {odd[0]}: this column is no feature; leave --monotone out for it")
     if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
         advice = f"maybe an index saved with the table; --drop {nameless[0]!r} leaves it out"
         raise ValueError(f"{title(data)} has a column without a name ({advice})")

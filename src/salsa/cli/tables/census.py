@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from salsa.cli.tables.checking import check_positive, is_text, numeric, plain_features, target_of
+from salsa.cli.tables.checking import check_ordered, is_text, numeric, plain_features
 from salsa.cli.tables.formats import format_of
 from salsa.cli.tables.labels import FILL_GROUP, check_group_count, group_labels
-from salsa.cli.tables.messages import first_row, missing_error
+from salsa.cli.tables.messages import LEAVE_OUT, first_row, missing_error
 from salsa.cli.tables.reading import STDIN, require_pyarrow
+from salsa.cli.tables.target_column import TargetColumn
 from salsa.cli.tables.texts import Texts, check_texts
 
 UNPACKED = 4  # approximate bytes of text per byte of gzip
@@ -85,16 +86,15 @@ class Census:
         source: str,
         names: Sequence[str],
         categories: Collection[str],
-        target: str,
+        target: TargetColumn,
         weights: str | None,
         group: str | None = None,
         *,
-        log: bool = False,
+        monotone: Sequence[str] = (),
     ) -> None:
-        self._source, self._names, self._categories = source, names, categories
+        self._source, self._names, self._categories, self._monotone = source, names, categories, monotone
         self._target, self._weights, self._group = target, *([name] if name else [] for name in (weights, group))
         self.labels: dict[Any, int] = {}  # groups by number, in the order of their first rows
-        self._log = log
         self._texts: dict[str, Texts] = {}
         self._missing: Counter[str] = Counter()
         self._first: dict[str, int] = {}  # first row without a value, per column
@@ -103,9 +103,9 @@ class Census:
     def add(self, chunk: pd.DataFrame) -> None:
         """Count the rows of a chunk; raise ValueError if a value cannot be used."""
         self.rows += len(chunk)
-        y = target_of(chunk, self._target, self._source, may_miss=True)
-        if self._log:
-            check_positive(y, self._source)
+        self._target.add(chunk[self._target.name])
+        for name in self._monotone:
+            check_ordered(chunk[name], self._categories, self._source)
         for name in self._weights:
             numeric(chunk[name], self._source, may_miss=True)
         for name in self._group:
@@ -119,7 +119,7 @@ class Census:
                 self._texts.setdefault(name, Texts(name)).add(chunk[name])
 
     def _count_missing(self, chunk: pd.DataFrame) -> None:
-        for name in (*self._names, self._target, *self._weights, *self._group):
+        for name in (*self._names, self._target.name, *self._weights, *self._group):
             missing = chunk[name].isna().to_numpy()
             if missing.any():
                 self._missing[name] += int(missing.sum())
@@ -128,10 +128,10 @@ class Census:
     def check(self) -> None:
         """Raise ValueError if target, weights or groups cannot be used, or if a text column holds no categories."""
         advice = dict.fromkeys(self._group, FILL_GROUP)
-        for name in (self._target, *self._weights, *self._group):
+        for name in (self._target.name, *self._weights, *self._group):
             if self._missing[name]:
                 found = self._first[name], self._missing[name]
-                raise missing_error(name, self._source, *found, advice.get(name, ""))
+                raise missing_error(name, self._source, *found, advice.get(name, LEAVE_OUT))
         for name in self._group:
             check_group_count(name, len(self.labels), self._source)
         check_texts(self._texts.values(), self._source)

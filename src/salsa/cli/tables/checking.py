@@ -53,32 +53,15 @@ def numeric(column: pd.Series[Any], source: str, advice: str = "", may_miss: boo
 
 def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = False) -> pd.Series[float]:
     """Return the column to predict as float64."""
-    return numeric(table[name], source, "; only numbers can be predicted", may_miss)
+    return numeric(table[name], source, may_miss=may_miss)
 
 
-def number_or_class_of(table: pd.DataFrame, name: str, source: str) -> pd.Series[Any]:
-    """Return the column to predict: numbers as float64; text, booleans and categories as text, which are classes.
-
-    Text that is mostly numbers is a column of numbers with mistakes, for which ValueError names the first mistake.
-    """
-    column, missing = table[name], table[name].isna()
-    inferred = pd.api.types.infer_dtype(column, skipna=True)
-    numbers = is_text(column) and pd.to_numeric(column[~missing], errors="coerce").notna().mean() > 0.5
-    if numbers or inferred not in ("string", "boolean", "categorical"):
-        return target_of(table, name, source)
-    if missing.any():
-        raise missing_error(name, source, first_row(column, missing.to_numpy()), int(missing.sum()))
-    return column.astype(str).astype(object)
-
-
-def check_positive(y: pd.Series[Any], source: str) -> None:
-    """Raise ValueError if a target has no logarithm."""
-    if not pd.api.types.is_numeric_dtype(y):
-        raise column_error(y.name, source, "holds classes", "; --log needs numbers: leave --log out")
-    wrong = (y <= 0).to_numpy()
-    if wrong.any():
-        advice = "; --log needs targets above 0: leave --log out, or leave such rows out"
-        raise column_error(y.name, source, f"has {shown_value(y, wrong)}", advice)
+def check_ordered(column: pd.Series[Any], categories: Collection[str], source: str) -> None:
+    """Raise ValueError if a monotone column holds categories without an order."""
+    is_category = isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.ordered
+    if is_category or column.name in categories or is_text(column):
+        advice = "; --monotone needs numbers: leave it out for this column"
+        raise column_error(column.name, source, "holds categories, which have no order", advice)
 
 
 def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:

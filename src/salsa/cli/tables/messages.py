@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from salsa.cli.tables.reading import title
 
+LEAVE_OUT = "; leave such rows out"
 DROP = "; --drop {0!r} leaves the column out"
 
 
@@ -23,7 +24,7 @@ def dates_error(name: Any, source: str, advice: str) -> ValueError:
     return column_error(name, source, f"holds dates, times or durations; {numbers}", advice)
 
 
-def missing_error(name: Any, source: str, row: int, count: int, advice: str = "") -> ValueError:
+def missing_error(name: Any, source: str, row: int, count: int, advice: str = LEAVE_OUT) -> ValueError:
     """Return the error for a column that needs a value in every row; rows are counted from 1."""
     return column_error(name, source, f"has no value in row {row} ({count} missing in all)", advice)
 
