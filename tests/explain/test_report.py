@@ -22,7 +22,7 @@ from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.report.phrases import adding_up
-from salsa.explain.report.quality_section import Given, evidence_of, given_rows
+from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -113,11 +113,11 @@ def test_scores_equal_the_cross_validation_errors_of_the_search(payload, model):
     best = model.search_.table.query("chosen").iloc[0]
     first, linear, mean = payload["quality"]["scores"]
     assert first["name"] == "salsa, cross-validation"
-    assert first["r2"] == pytest.approx(1 - best["cv_error"])
+    assert first["explained"] == pytest.approx(1 - best["cv_error"])
     assert first["error"] == pytest.approx(best["standard_error"])
     assert linear["name"] == "linear model, cross-validation"
-    assert 0.5 < linear["r2"] < 1
-    assert mean["r2"] == 0
+    assert 0.5 < linear["explained"] < 1
+    assert mean["explained"] == 0
     (orders,) = payload["quality"]["searches"]
     assert [row["strong"] for row in orders["rows"]].count(True) == 1
 
@@ -253,7 +253,7 @@ def test_given_rows_with_targets_are_scored_and_are_examples(model, tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
     assert found["title"] == "A model of price"
     assert found["quality"]["scores"][0]["name"] == "salsa, new rows"
-    assert found["quality"]["scores"][0]["r2"] == pytest.approx(model.score(X, y))
+    assert found["quality"]["scores"][0]["explained"] == pytest.approx(model.score(X, y))
     assert len(found["calibration"]["curves"]) == 2
     inside = model.predict_interval(X, 0.9)
     share = np.mean((inside[:, 0] <= y) & (y <= inside[:, 1]))
@@ -281,9 +281,9 @@ def test_only_rows_outside_the_training_table_are_scored(tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
     first, *_, linear, _ = found["quality"]["scores"]
     assert first["name"] == "salsa, new rows"
-    assert first["r2"] == pytest.approx(model.score(X[200:], y[200:]))
+    assert first["explained"] == pytest.approx(model.score(X[200:], y[200:]))
     assert linear["name"] == "linear model, new rows"
-    assert linear["r2"] < 0.1
+    assert linear["explained"] < 0.1
     assert len(found["quality"]["scatters"][0]["observed"]) == 30
     curve = found["calibration"]["curves"][1]
     ends = model.predict_interval(X[200:], 0.9)
@@ -425,7 +425,7 @@ def test_a_low_rank_report_has_no_leave_one_out_and_says_why(tmp_path):
     assert facts["Anchors"] == str(anchors)
     assert "Rows" not in facts
     assert "keeps no training rows" in found["quality"]["notes"][0]
-    assert found["quality"]["scores"][0]["r2"] == pytest.approx(model.score(X[300:], y[300:]))
+    assert found["quality"]["scores"][0]["explained"] == pytest.approx(model.score(X[300:], y[300:]))
     assert found["effects"][0]["sd"] is not None
     assert [curve["name"] for curve in found["calibration"]["curves"]] == ["predict_interval, new rows"]
     assert found["data"]["target"] is None

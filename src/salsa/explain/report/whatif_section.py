@@ -11,8 +11,9 @@ from salsa._utils.arrays import Floats
 from salsa.data.columns import Level
 from salsa.explain.closed_forms import unit_rule
 from salsa.explain.kernel_term import KernelTerm
+from salsa.explain.report.function_scale import FunctionScale
+from salsa.explain.report.judging_rows import Given
 from salsa.explain.report.phrases import base64
-from salsa.explain.report.quality_section import Given
 from salsa.explain.subject import Subject
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
@@ -25,7 +26,9 @@ SENTENCE = (
 )
 
 
-def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
+def what_if_section(
+    subject: Subject, used: list[int], given: Given, output: int, scale: FunctionScale
+) -> dict[str, Any]:
     n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
     stored = sum(len(term.active) for term in subject.terms)
     if not used:
@@ -34,8 +37,17 @@ def what_if_section(subject: Subject, used: list[int], given: Given, output: int
         of_terms = "" if len(subject.terms) == 1 else f" of {len(subject.terms)} kernels"
         size = f"{n:,} rows times {stored} features{of_terms} exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
         return {"sentence": f"This panel is left out: {size}.", "model": None}
-    scale = "" if subject.transform is None else f" Numbers are on the scale of the model: {subject.target}."
-    return {"sentence": SENTENCE + scale, "model": _stored_model(subject, active, given, output)}
+    model = {**_stored_model(subject, active, given, output), "response": _response(subject, output, scale)}
+    return {"sentence": SENTENCE + scale.sentence, "model": model}
+
+
+def _response(subject: Subject, output: int, scale: FunctionScale) -> dict[str, Any]:
+    """Return how the page shows a prediction; for several classes, with the functions of all classes."""
+    known = {"link": scale.link, "name": scale.response, "scale": scale.name, "labels": scale.labels, "output": output}
+    if scale.link != "softmax":
+        return known
+    _, _, coef, offset = subject.expansion.parts
+    return {**known, "coefs": [base64(column) for column in coef.T], "offsets": offset.tolist()}
 
 
 def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:

@@ -1,0 +1,41 @@
+"""Intervals of counts, amounts and other numbers: their coverage on held-out training rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from salsa.explain.report.phrases import percent
+from salsa.explain.report.scored_rows import ScoredRows
+from salsa.uncertainty.scored import ScoredUncertainty
+
+LEVELS = (0.8, 0.9, 0.95)
+THIRDS = ("Low predictions", "Medium predictions", "High predictions")
+FEWEST_ROWS = 30  # ten rows in each third
+NOTE = (
+    "Scores of the held-out training rows set the ends of intervals: over all of these rows, coverage is as intended by"
+    " construction. Coverage of low, medium and high predictions (a third of the rows each) is not. Coverage counts"
+    " rows, without weights."
+)
+SENTENCE = (
+    "Over all held-out training rows, intervals cover as intended by construction: give new rows, X and y, to check"
+    " them. The table has their coverage for low, medium and high predictions."
+)
+
+
+def scored_intervals(section: dict[str, Any], kept: ScoredUncertainty, rows: ScoredRows | None) -> dict[str, Any]:
+    """Return the section on intervals of new rows with a table of the held-out training rows."""
+    if rows is None or len(rows.f) < FEWEST_ROWS:
+        return section
+    table = {"head": ["Rows", "Intended", "Covered", *THIRDS], "rows": [_cells(kept, rows, at) for at in LEVELS]}
+    sentence = section["sentence"] if section["curves"] else SENTENCE
+    return {**section, "sentence": sentence, "note": NOTE, "table": table}
+
+
+def _cells(kept: ScoredUncertainty, rows: ScoredRows, level: float) -> list[str]:
+    low, high = np.moveaxis(kept.ends(np.repeat(rows.f[..., None], 2, axis=-1), level)[:, 0], -1, 0)
+    holds, w = (low <= rows.observed) & (rows.observed <= high), rows.counts
+    thirds = np.array_split(np.argsort(rows.predicted, kind="stable"), len(THIRDS))
+    shares = [float(np.average(holds[part], weights=w[part])) for part in (np.arange(len(w)), *thirds)]
+    return ["held-out training rows", percent(level), *map(percent, shares)]
