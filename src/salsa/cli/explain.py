@@ -12,6 +12,7 @@ from salsa.cli.prediction_file import read_features
 from salsa.cli.show import print_fields, print_table, progress, show, write_html
 
 if TYPE_CHECKING:
+    from salsa.classifier import SalsaClassifier
     from salsa.explain import Anova
     from salsa.regressor import SalsaRegressor
 
@@ -54,7 +55,7 @@ def explain(
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
     X, y = (None, None) if data is None else read_features(fitted, data, target)
-    summary = {"model": model, **importance(fitted, effects or (), X)}
+    summary = {"model": model, **_scale(fitted), **importance(fitted, effects or (), X)}
     if data is not None:
         summary |= {"data": _of_rows(fitted, X, y)} if row is None else {"row": _of_row(fitted, X, row, data)}
     if out is not None:
@@ -82,6 +83,15 @@ def importance(model: "SalsaRegressor", effects: Sequence[str] = (), X: Any = No
             "orders": anova.orders().to_dict("records"),
             "effects": [_effect(anova, text) for text in effects],
         }
+
+
+def _scale(model: "SalsaRegressor | SalsaClassifier") -> dict[str, Any]:
+    """Return what shares and contributions are about if this is not the prediction itself, such as log odds."""
+    from salsa.explain.report.function_scale import scale_of
+    from salsa.explain.subject import subject_of
+
+    name = scale_of(model, subject_of(model), 0).name
+    return {} if name == "prediction" else {"about": name}
 
 
 def print_importance(terms: Sequence[dict[str, Any]]) -> None:
@@ -118,8 +128,11 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     }
 
 
-def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
-    """Return the mean absolute Shapley value of each feature over the rows, largest first, and R2 if y is given."""
+def _of_rows(model: "SalsaRegressor | SalsaClassifier", X: Any, y: Any) -> dict[str, Any]:
+    """Return the mean absolute Shapley value of each feature over the rows, largest first, and the score if y is given.
+
+    The score is R2, or the accuracy of a classifier.
+    """
     import numpy as np
 
     from salsa.explain import shapley
@@ -130,9 +143,13 @@ def _of_rows(model: "SalsaRegressor", X: Any, y: Any) -> dict[str, Any]:
     rows = [{"feature": name, "mean_size": mean} for name, mean in zip(explained.features, means, strict=True)]
     return {
         "rows": len(X),
-        "r2": None if y is None else float(model.score(X, y)),
+        _score_name(model): None if y is None else float(model.score(X, y)),
         "contributions": sorted(rows, key=lambda entry: -entry["mean_size"]),
     }
+
+
+def _score_name(model: "SalsaRegressor | SalsaClassifier") -> str:
+    return "accuracy" if hasattr(model, "classes_") else "r2"
 
 
 def _of_row(model: "SalsaRegressor", X: Any, row: int, data: str) -> dict[str, Any]:
@@ -183,13 +200,16 @@ def _print_shares(summary: dict[str, Any]) -> None:
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "model", summary["model"]
+    if "about" in summary:
+        yield "about", summary["about"]
     if "row" not in summary:
         yield "mean", f"{summary['mean']:.6g}"
         yield "variance", f"{summary['variance']:.6g}"
     if (data := summary.get("data")) is not None:
         yield "rows", data["rows"]
-        if data["r2"] is not None:
-            yield "R2", f"{data['r2']:.4f} on these rows"
+        for key, title in (("r2", "R2"), ("accuracy", "accuracy")):
+            if data.get(key) is not None:
+                yield title, f"{data[key]:.4f} on these rows"
     if "report" in summary:
         yield "report", summary["report"]
 

@@ -76,13 +76,14 @@ def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
     """Return the features of the model in a whole table, and the target, or None if there is none."""
-    from salsa.cli.tables.checking import Unseen, require_columns, target_of
+    from salsa.cli.tables.checking import Unseen, labels_of, require_columns, target_of
     from salsa.cli.tables.reading import read_table
 
     table, y = read_table(data, text_columns(model)), None
     if target is not None:
         require_columns(table, [target], data)
-        y = target_of(table, target, data)
+        classes = getattr(model, "classes_", None)
+        y = target_of(table, target, data) if classes is None else labels_of(table, target, data, classes)
         table = table.drop(columns=target)
     unseen = Unseen()
     X = features_of(model, table, data, unseen)

@@ -71,6 +71,17 @@ def number_or_class_of(table: pd.DataFrame, name: str, source: str) -> pd.Series
     return column.astype(str).astype(object)
 
 
+def labels_of(table: pd.DataFrame, name: str, source: str, classes: Any) -> pd.Series[Any]:
+    """Return the column with the labels of a classifier: text that reads like a class becomes this class."""
+    column, missing = table[name], table[name].isna()
+    if classes.dtype.kind in "iuf":
+        return target_of(table, name, source)
+    if missing.any():
+        raise missing_error(name, source, first_row(column, missing.to_numpy()), int(missing.sum()))
+    known = {str(label): label for label in classes.tolist()}
+    return pd.Series([known.get(str(value), value) for value in column], index=column.index, name=name, dtype=object)
+
+
 def check_positive(y: pd.Series[Any], source: str) -> None:
     """Raise ValueError if a target has no logarithm."""
     if not pd.api.types.is_numeric_dtype(y):

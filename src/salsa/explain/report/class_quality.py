@@ -21,6 +21,7 @@ from salsa.explain.report.scored_rows import ScoredRows
 MOST_BINS, FEWEST_IN_BIN = 10, 20  # a reliability curve has at most so many bins, of at least so many rows
 CURVE_POINTS = 150  # a drawn curve has at most so many points
 MOST_CLASSES = 20  # a confusion matrix shows at most so many classes, the most frequent ones
+BEYOND_CHANCE = 1.5  # a calibration error is called more than chance from this multiple of the error by chance on
 NORMAL_95 = 1.96  # a normal number is within so many standard deviations in 95 % of cases
 
 Sets = dict[str, ScoredRows]
@@ -181,9 +182,6 @@ def _drawn_reliability(found: Reliability) -> dict[str, Any]:
 
 def calibration_words(found: Reliability) -> str:
     """Describe the expected calibration error, against what chance alone gives."""
-    error, chance = found.error, found.chance
-    verdict = "no more than chance gives" if error <= 1.5 * chance else "more than chance gives"
-    return (
-        f"Expected calibration error {percent(error)}: {verdict}. Calibrated probabilities would have about"
-        f" {percent(chance)} in {count(len(found.share), 'bin')} of this size."
-    )
+    verdict = "no more than" if found.error <= BEYOND_CHANCE * found.chance else "more than"
+    chance = f"{verdict} the {percent(found.chance)} of calibrated probabilities by chance"
+    return f"Expected calibration error {percent(found.error)}, {chance}, in {count(len(found.share), 'bin')}."

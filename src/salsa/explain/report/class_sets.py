@@ -28,15 +28,14 @@ def class_set_section(
     """Return coverage and sizes of sets of classes on held-out training rows and on new rows."""
     sets: Sets = {}
     if training is not None and len(training.f) >= FEWEST_ROWS:
-        sets["held-out training rows"] = training
+        sets["Held-out training rows"] = training
     if new is not None and len(new.f) >= FEWEST_ROWS:
-        sets["new rows"] = new
+        sets["New rows"] = new
     section = {"title": TITLE, "curves": [], "note": NOTE if sets else ""}
     if not sets:
-        return {**section, "sentence": "The held-out rows do not suffice to check sets of classes.", "table": None}
+        return {**section, "sentence": "The held-out rows do not suffice to check sets of classes.", "tables": []}
     found = {name: [_covered(kept, rows, level, len(names)) for level in LEVELS] for name, rows in sets.items()}
-    table = {"head": ["Rows", "Intended", "Covered", *names, "Classes in a set", "Empty sets"], "rows": _cells(found)}
-    return {**section, "sentence": _sentence(found), "table": table}
+    return {**section, "sentence": _sentence(found), "tables": [_table(*part, names) for part in found.items()]}
 
 
 def _covered(kept: ScoredUncertainty, rows: ScoredRows, level: float, classes: int) -> dict[str, Any]:
@@ -54,12 +53,20 @@ def _share(values: Any, w: Floats) -> float | None:
     return float(np.average(values, weights=w)) if len(w) else None
 
 
-def _cells(found: dict[str, list[dict[str, Any]]]) -> list[list[str]]:
-    return [
-        [name, *map(_words, [c["level"], c["covered"], *c["by_class"]]), f"{c['size']:.2f}", _words(c["empty"])]
-        for name, levels in found.items()
-        for c in levels
+def _table(title: str, levels: list[dict[str, Any]], names: list[str]) -> dict[str, Any]:
+    """Return a table with one column per level of coverage."""
+    by_class = [[f"rows of {name}", *(_words(c["by_class"][k]) for c in levels)] for k, name in enumerate(names)]
+    rows = [
+        ["all rows", *(_words(c["covered"]) for c in levels)],
+        *by_class,
+        ["classes in a set", *(f"{c['size']:.2f}" for c in levels)],
+        ["empty sets", *(_words(c["empty"]) for c in levels)],
     ]
+    return {"title": f"{title}: share of sets that hold the true class", "head": _head(levels), "rows": rows}
+
+
+def _head(levels: list[dict[str, Any]]) -> list[str]:
+    return ["intended", *(percent(c["level"]) for c in levels)]
 
 
 def _words(share: float | None) -> str:
@@ -67,12 +74,12 @@ def _words(share: float | None) -> str:
 
 
 def _sentence(found: dict[str, list[dict[str, Any]]]) -> str:
-    if "new rows" not in found:
+    if "New rows" not in found:
         return (
             "Sets of classes are set by the held-out training rows, so that only their coverage of single classes can"
             " be checked here; give new rows, X and y, to check their coverage over all classes."
         )
-    levels = found["new rows"]
+    levels = found["New rows"]
     meant, held = (listed(percent(c[key]) for c in levels) for key in ("level", "covered"))
     gaps = [c["covered"] - c["level"] for c in levels if abs(c["covered"] - c["level"]) > max(0.02, 2 * c["error"])]
     verdict = "as intended" if not gaps else "more than intended" if min(gaps) > 0 else "less than intended"

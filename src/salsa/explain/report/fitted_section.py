@@ -28,8 +28,7 @@ def fitted_section(
     anchors = len(subject.expansion.anchors)
     all_rows = f"by {count(anchors, 'anchor')} that stand for all rows"
     rows = all_rows if evidence.anchored else f"from {count(anchors, 'row')}"
-    what = f"the class of {given.target}" if scale.labels and given.target != UNNAMED else given.target
-    what = f"{len(scale.labels)} classes" if scale.labels and given.target == UNNAMED else what
+    what = f"{len(scale.labels)} classes" if scale.labels and given.target == UNNAMED else given.target
     found = _found_words(kept_of(anova.model), scores)
     summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}"
     notes = [f"{note[0].upper()}{note[1:]}." for note in anova.model.search_.notes if note]

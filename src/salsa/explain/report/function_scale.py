@@ -22,6 +22,11 @@ class FunctionScale(NamedTuple):
     labels: tuple[str, ...] = ()  # of the classes
 
     @property
+    def values(self) -> str:
+        """The name of many values of f."""
+        return "predictions" if self.name == "prediction" else self.name
+
+    @property
     def sentence(self) -> str:
         """Say on which scale effects and contributions are; empty if it is the scale of the target."""
         return "" if self.name == "prediction" else f" Contributions are on the scale of the model: {self.name}."

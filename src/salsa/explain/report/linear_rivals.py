@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import GammaRegressor, HuberRegressor, LogisticRegression, PoissonRegressor, QuantileRegressor
+from threadpoolctl import threadpool_limits
 
 from salsa._utils.arrays import Floats, Places
 from salsa.data.columns import Columns
@@ -66,7 +67,7 @@ def _predictions(columns: Columns, X: Floats, rows: ScoredRows, new: Floats) -> 
     centre, unit = _units(rows)
     y = rows.code if rows.is_classes else (rows.observed - centre) / unit
     found = []
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), threadpool_limits(1, "openmp"):  # threads that spin are slow beside other programs
         warnings.simplefilter("ignore", ConvergenceWarning)
         for alpha in PENALTIES:
             model = _linear(rows.loss, alpha, len(y)).fit(table, y, sample_weight=rows.weight)

@@ -16,6 +16,10 @@ from salsa.losses import Gamma, Poisson, Quantile
 MOST_BINS, FEWEST_IN_BIN = 10, 10  # bins of the prediction, and rows in each
 MOST_COUNTS = 30  # a rootogram has at most so many bars
 COVERED_COUNTS = 0.99  # counts beyond this share of the rows are one bar
+ROOTOGRAM_NOTE = (
+    "Bars are observed, dots expected, with ± 2 standard deviations of Poisson counts. Heights are on a square-root"
+    " scale."
+)
 OVER = 1.1  # a smaller dispersion is not called overdispersion, however sure
 
 
@@ -107,7 +111,7 @@ def rootogram(title: str, rows: ScoredRows) -> list[dict[str, Any]]:
             "observed": np.bincount(place, w, minlength=len(starts)),
             "expected": w @ shares,
             "error": spread,
-            "note": "Heights are on a square-root scale. Bars: ± 2 standard deviations of Poisson counts.",
+            "note": ROOTOGRAM_NOTE,
         }
     ]
 

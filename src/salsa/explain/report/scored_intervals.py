@@ -11,7 +11,6 @@ from salsa.explain.report.scored_rows import ScoredRows
 from salsa.uncertainty.scored import ScoredUncertainty
 
 LEVELS = (0.8, 0.9, 0.95)
-THIRDS = ("Low predictions", "Medium predictions", "High predictions")
 FEWEST_ROWS = 30  # ten rows in each third
 NOTE = (
     "Scores of the held-out training rows set the ends of intervals: over all of these rows, coverage is as intended by"
@@ -28,14 +27,18 @@ def scored_intervals(section: dict[str, Any], kept: ScoredUncertainty, rows: Sco
     """Return the section on intervals of new rows with a table of the held-out training rows."""
     if rows is None or len(rows.f) < FEWEST_ROWS:
         return section
-    table = {"head": ["Rows", "Intended", "Covered", *THIRDS], "rows": [_cells(kept, rows, at) for at in LEVELS]}
+    columns = [_shares(kept, rows, level) for level in LEVELS]
+    names = ("all rows", "low predictions", "medium predictions", "high predictions")
+    cells = [[name, *map(percent, shares)] for name, shares in zip(names, zip(*columns, strict=True), strict=True)]
+    title = "Held-out training rows: share of intervals that hold the target"
+    table = {"title": title, "head": ["intended", *map(percent, LEVELS)], "rows": cells}
     sentence = section["sentence"] if section["curves"] else SENTENCE
-    return {**section, "sentence": sentence, "note": NOTE, "table": table}
+    return {**section, "sentence": sentence, "note": NOTE, "tables": [table]}
 
 
-def _cells(kept: ScoredUncertainty, rows: ScoredRows, level: float) -> list[str]:
+def _shares(kept: ScoredUncertainty, rows: ScoredRows, level: float) -> list[float]:
+    """Return the share of rows whose interval holds the target: of all rows, and of each third by the prediction."""
     low, high = np.moveaxis(kept.ends(np.repeat(rows.f[..., None], 2, axis=-1), level)[:, 0], -1, 0)
     holds, w = (low <= rows.observed) & (rows.observed <= high), rows.counts
-    thirds = np.array_split(np.argsort(rows.predicted, kind="stable"), len(THIRDS))
-    shares = [float(np.average(holds[part], weights=w[part])) for part in (np.arange(len(w)), *thirds)]
-    return ["held-out training rows", percent(level), *map(percent, shares)]
+    thirds = np.array_split(np.argsort(rows.predicted, kind="stable"), 3)
+    return [float(np.average(holds[part], weights=w[part])) for part in (np.arange(len(w)), *thirds)]

@@ -57,7 +57,7 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
     model, subject, output = anova.model, anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
     effects, scale = effect_list(anova, used, evidence.no_bands is None), scale_of(model, subject, output)
-    importance, judged = importance_section(anova, used, effects), _judged(anova, given, evidence)
+    importance, judged = importance_section(anova, used, effects, scale.values), _judged(anova, given, evidence)
     classes = fitted_of(model).classes
     payload: dict[str, Any] = jsonable(
         {

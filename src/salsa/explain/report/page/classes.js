@@ -17,7 +17,7 @@ function classPanels({ table, confusions, curves, chosen, note }) {
 function plainTable(name, head, rows) {
   const heading = (title, i) => el("th", { scope: "col", class: i ? "number" : null }, title);
   return el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": name },
-    el("table", {}, el("thead", {}, el("tr", {}, head.map(heading))), el("tbody", {}, rows.map((cells) => (
+    el("table", { class: "plain" }, el("thead", {}, el("tr", {}, head.map(heading))), el("tbody", {}, rows.map((cells) => (
       el("tr", {}, cells.map((cell, i) => (i ? el("td", { class: "number" }, cell)
         : el("th", { scope: "row" }, cell)))))))));
 }
@@ -38,7 +38,7 @@ function confusionTable({ title, labels, counts, shares, note }) {
     style: `--strength: ${Math.round(70 * shares[i][k])}%; --tone: var(--${i === k ? "first" : "warm"})` },
   el("b", {}, number(counts[i][k])), el("span", {}, percent(shares[i][k])));
   const name = (words) => el("span", { class: "cut short", title: words }, words);
-  const head = [el("th", { scope: "col" }, "True class"), labels.map((words) => (
+  const head = [el("th", { scope: "col" }, "True \\ predicted"), labels.map((words) => (
     el("th", { scope: "col", class: "number" }, name(words))))];
   return el("figure", {}, el("figcaption", {}, title),
     el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${title}: true and predicted classes` },
@@ -122,5 +122,6 @@ function shareLine({ share }) {
 // Lists the classes of the training rows with their numbers of rows and, if rows have weights, shares of the weights.
 function classShares({ classes, weighted }) {
   const rows = classes.map(({ name, count, share }) => [name, number(count), percent(share)]);
-  return plainTable("Classes", ["Class", "Rows", weighted ? "Share of the weights" : "Share"], rows);
+  const head = ["Class", "Rows", weighted ? "Share of the weights" : "Share"];
+  return el("figure", {}, el("figcaption", {}, "Classes of the held-out training rows"), plainTable("Classes", head, rows));
 }

@@ -61,7 +61,7 @@ function rootogramChart(width, { title, labels, observed: counts, expected, erro
     ]),
     svg("g", { class: "axis" }, marks.map(({ value, label: words }) => (
       text(middle(value), box.bottom + 16, words, { "text-anchor": "middle" }))),
-    label((box.left + box.right) / 2, box.bottom + 36, "count (bars: observed, dots: expected of Poisson counts)",
+    label((box.left + box.right) / 2, box.bottom + 36, "count",
       box.right - box.left, { "text-anchor": "middle", class: "name" })));
 }
 

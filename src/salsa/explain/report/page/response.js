@@ -32,7 +32,7 @@ function responseOf({ link, name, scale: onScale, labels, output: own, coefs, of
       ...(classes ? [probabilityBars(labels, response, own)] : []));
   };
   const headline = el("div", { class: "headline" }, el("span", {}, name), output);
-  const ends = link === "identity" ? ["mean prediction", "this prediction"] : ["mean of the model", "these values"];
+  const ends = link === "identity" ? ["mean prediction", "this prediction"] : ["mean", "these values"];
   return { headline, more, ends, of, show };
 }
 

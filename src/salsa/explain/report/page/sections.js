@@ -32,7 +32,7 @@ function scoresInWords(scores, measure) {
   return scores.map(({ name, explained, error }) => `${name}: ${measure} ${number(explained, 3)}${spread(error)}`).join("; ");
 }
 
-function importanceSection({ sentence, meaning, rowsLead, cautions, orders, features }, effectsNote, table, panel) {
+function importanceSection({ sentence, meaning, values, rowsLead, cautions, orders, features }, effectsNote, table, panel) {
   if (!orders.length) return [paragraph(sentence, { class: "lead" })];
   const shown = features.slice(0, MOST_BARS);
   const many = `The ${MOST_BARS} strongest of ${features.length} features; the table has all.`;
@@ -45,7 +45,7 @@ function importanceSection({ sentence, meaning, rowsLead, cautions, orders, feat
     paragraph(sentence, { class: "lead" }),
     paragraph(meaning, { class: "note" }),
     bullets(cautions),
-    interacting && figure(`Where the variance of the predictions ${origin}`, (width) => shareBar(width, orders)),
+    interacting && figure(`Where the variance of the ${values} ${origin}`, (width) => shareBar(width, orders)),
     interacting && legend(...orders.map(({ name, words, style }) => [style, `${name} ${words}`])),
     figure(`Share of the variance of every feature${known ? " (bars: features independent)" : ""}`, (width) => (
       importanceBars(width, shown, interacting)), more),
@@ -81,14 +81,15 @@ function whatIfSection({ sentence, model }) {
   return [paragraph(sentence), model ? whatIf(model) : null];
 }
 
-function calibrationSection({ sentence, note, curves, table = null }) {
+function calibrationSection({ sentence, note, curves, tables = [] }) {
   const styles = ["strong", "warm"];
   const drawn = curves.map((curve, i) => ({ ...curve, style: styles[i % styles.length] }));
   return [
     paragraph(sentence, { class: "lead" }),
     curves.length ? figure("Intended and actual coverage", (width) => coverageChart(Math.min(width, 520), drawn)) : null,
     curves.length ? legend(...drawn.map(({ name, style }) => [style, name])) : null,
-    table && plainTable("Coverage", table.head, table.rows),
+    tables.length ? el("div", { class: "pair" }, tables.map(({ title, head, rows }) => (
+      el("figure", {}, el("figcaption", {}, title), plainTable(title, head, rows))))) : null,
     note ? paragraph(note, { class: "note" }) : null,
   ];
 }
