@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +19,8 @@ from salsa.explain import decompose, shapley
 from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
-from salsa.explain.report.phrases import adding_up
 from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
+from salsa.explain.report.phrases import adding_up
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -32,11 +30,6 @@ HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
     "{{script}} & \u2028 'quoted' \"name\"",
-)
-PATIENCE = 600_000  # milliseconds, on a busy machine
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
-    " --no-first-run"
 )
 
 
@@ -628,43 +621,6 @@ def test_the_what_if_panel_is_left_out_if_the_terms_together_are_too_large(tmp_p
 
 
 # The page, in a browser -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("there is no chromium: the page cannot be opened")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings of playwright's event loop
-        with sync_api.sync_playwright() as playwright:
-            launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split(), timeout=PATIENCE)
-            yield launched
-            launched.close()
-
-
-@pytest.fixture
-def open_page(browser):
-    """Give a function that opens a report; the test fails if any page logs, raises, asks or requests something."""
-    contexts, troubles = [], []
-
-    def open_one(path, *, width=1280, height=900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        context.set_default_timeout(PATIENCE)
-        page = context.new_page()
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: request.url == path.as_uri() or troubles.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
-        page.wait_for_function("document.querySelectorAll('main section').length === 8")
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 def settle(page):
