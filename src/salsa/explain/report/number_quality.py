@@ -1,4 +1,4 @@
-"""Checks of counts, amounts and quantiles on held-out rows, by bins of the prediction and by counts."""
+"""The checks of counts, amounts and quantiles on held-out rows, by bins of the prediction and by counts."""
 
 from __future__ import annotations
 

@@ -19,9 +19,10 @@ from salsa.uncertainty.jackknife import ExactUncertainty
 
 SCATTER_POINTS = 2000
 WIDE, NARROW = "wider than needed", "too narrow"
+DASHED_NOTE = "Above the dashed line, intervals are wider than needed; below it, they are too narrow."
 COVERAGE_NOTE = (
-    "Above the dashed line, intervals are wider than needed; below it, they are too narrow. Normal intervals come from"
-    " the prediction and its standard deviation. Intervals of predict_interval assume no normal distribution."
+    f"{DASHED_NOTE} Normal intervals come from the prediction and its standard deviation. Intervals of predict_interval"
+    " assume no normal distribution."
 )
 RACE_NOTE = (
     "Error on held-out rows, ± 2 standard errors; the filled kernel was kept. A learned kernel is pruned if its error"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from salsa.explain.report.phrases import percent
+from salsa.explain.report.quality_section import DASHED_NOTE
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.uncertainty.scored import ScoredUncertainty
 
@@ -25,15 +26,16 @@ SENTENCE = (
 
 def scored_intervals(section: dict[str, Any], kept: ScoredUncertainty, rows: ScoredRows | None) -> dict[str, Any]:
     """Return the section on intervals of new rows with a table of the held-out training rows."""
+    dashed = DASHED_NOTE if section["curves"] else ""
     if rows is None or len(rows.f) < FEWEST_ROWS:
-        return section
+        return {**section, "note": dashed}
     columns = [_shares(kept, rows, level) for level in LEVELS]
     names = ("all rows", "low predictions", "medium predictions", "high predictions")
     cells = [[name, *map(percent, shares)] for name, shares in zip(names, zip(*columns, strict=True), strict=True)]
     title = "Held-out training rows: share of intervals that hold the target"
     table = {"title": title, "head": ["intended", *map(percent, LEVELS)], "rows": cells}
     sentence = section["sentence"] if section["curves"] else SENTENCE
-    return {**section, "sentence": sentence, "note": NOTE, "tables": [table]}
+    return {**section, "sentence": sentence, "note": f"{dashed} {NOTE}".lstrip(), "tables": [table]}
 
 
 def _shares(kept: ScoredUncertainty, rows: ScoredRows, level: float) -> list[float]:

@@ -29,7 +29,7 @@ class Measure(NamedTuple):
 
     loss: str
     constant: str
-    factor: float = 1.0  # of the minimised loss, which is half of a deviance
+    factor: float = 1.0  # what the minimised loss is multiplied by: it is half of a deviance
 
     @property
     def error_of_constant(self) -> str:
@@ -142,7 +142,7 @@ def held_out_rows_of(kept: ScoredUncertainty) -> ScoredRows | None:
 
 
 def _groups(kept: ScoredUncertainty) -> Places | None:
-    """Return the groups (n,) that an exact fit held out whole; None if there are none or they are not kept."""
+    """Return the groups (n,) that an exact fit held out whole; None without groups, or if they are not kept."""
     if not isinstance(kept.inner, ExactUncertainty):
         return None
     block, fold = kept.inner.judged.block, kept.inner.judged.fold
