@@ -22,7 +22,7 @@ import salsa
 from explain.test_report import HOSTILE, OVERLAPS, overflow, payload_of, settle
 from salsa import SalsaClassifier
 from salsa.explain import decompose, shapley, write_report
-from salsa.explain.report.class_quality import reliability, wilson
+from salsa.explain.report.class_quality import calibration_words, reliability, wilson
 from salsa.explain.report.judging_rows import evidence_of, given_rows
 from salsa.fitted import fitted_of
 
@@ -146,7 +146,16 @@ def test_the_calibration_error_by_chance_is_its_mean_over_calibrated_tables():
     rng = np.random.default_rng(0)
     p, w = rng.random(400), np.ones(400)
     errors = [reliability(rng.random(400) < p, p, w).error for _ in range(300)]
-    assert np.mean(errors) == pytest.approx(reliability(rng.random(400) < p, p, w).chance, rel=0.1)
+    by_chance = reliability(rng.random(400) < p, p, w)
+    assert np.mean(errors) == pytest.approx(by_chance.chance, rel=0.1)
+    assert np.std(errors) == pytest.approx(by_chance.spread, rel=0.2)
+
+
+def test_the_words_on_calibration_tell_chance_from_more_than_chance():
+    rng = np.random.default_rng(0)
+    p, w = rng.random(1000), np.ones(1000)
+    assert "which chance can explain" in calibration_words(reliability(rng.random(1000) < p, p, w))
+    assert "more than chance explains" in calibration_words(reliability(rng.random(1000) < p**2, p, w))
 
 
 def test_intervals_of_shares_0_and_1_are_not_empty():

@@ -79,7 +79,8 @@ def labels_of(table: pd.DataFrame, name: str, source: str, classes: Any) -> pd.S
     if missing.any():
         raise missing_error(name, source, first_row(column, missing.to_numpy()), int(missing.sum()))
     known = {str(label): label for label in classes.tolist()}
-    return pd.Series([known.get(str(value), value) for value in column], index=column.index, name=name, dtype=object)
+    labels = pd.Series([known.get(str(value), value) for value in column], index=column.index, name=name, dtype=object)
+    return labels.infer_objects()  # booleans as such: scikit-learn takes booleans among objects for no class
 
 
 def check_positive(y: pd.Series[Any], source: str) -> None:

@@ -21,7 +21,6 @@ from salsa.explain.report.scored_rows import ScoredRows
 MOST_BINS, FEWEST_IN_BIN = 10, 20  # a reliability curve has at most so many bins, of at least so many rows
 CURVE_POINTS = 150  # a drawn curve has at most so many points
 MOST_CLASSES = 20  # a confusion matrix shows at most so many classes, the most frequent ones
-BEYOND_CHANCE = 1.5  # a calibration error is called more than chance from this multiple of the error by chance on
 NORMAL_95 = 1.96  # a normal number is within so many standard deviations in 95 % of cases
 
 Sets = dict[str, ScoredRows]
@@ -152,6 +151,7 @@ class Reliability(NamedTuple):
     share: Floats
     error: float  # expected calibration error
     chance: float  # the calibration error that calibrated probabilities have on average, by chance
+    spread: float  # standard deviation of the calibration error of calibrated probabilities
 
 
 def reliability(is_k: NDArray[np.bool_], p: Floats, w: Floats) -> Reliability:
@@ -164,8 +164,10 @@ def reliability(is_k: NDArray[np.bool_], p: Floats, w: Floats) -> Reliability:
     rows = weight**2 / np.array([w[part] @ w[part] for part in parts])
     noise = np.sqrt([float(np.sum(w[part] ** 2 * p[part] * (1.0 - p[part]))) for part in parts]) / weight
     share = weight / weight.sum()
-    error, chance = float(share @ np.abs(observed - predicted)), float(share @ noise) * np.sqrt(2.0 / np.pi)
-    return Reliability(predicted, observed, *wilson(observed, rows), share, error, float(chance))
+    mean = np.sqrt(2.0 / np.pi)  # of the absolute value of a normal number
+    error, chance = float(share @ np.abs(observed - predicted)), mean * float(share @ noise)
+    spread = float(np.sqrt((1.0 - mean**2) * np.sum((share * noise) ** 2)))
+    return Reliability(predicted, observed, *wilson(observed, rows), share, error, float(chance), spread)
 
 
 def wilson(share: Floats, n: Floats) -> tuple[Floats, Floats]:
@@ -182,6 +184,8 @@ def _drawn_reliability(found: Reliability) -> dict[str, Any]:
 
 def calibration_words(found: Reliability) -> str:
     """Describe the expected calibration error, against what chance alone gives."""
-    verdict = "no more than" if found.error <= BEYOND_CHANCE * found.chance else "more than"
-    chance = f"{verdict} the {percent(found.chance)} of calibrated probabilities by chance"
-    return f"Expected calibration error {percent(found.error)}, {chance}, in {count(len(found.share), 'bin')}."
+    found_in = f"Expected calibration error {percent(found.error)} in {count(len(found.share), 'bin')}"
+    by_chance = f"calibrated probabilities have about {percent(found.chance)} by chance"
+    if found.error > found.chance + 2.0 * found.spread:
+        return f"{found_in}, more than chance explains: {by_chance}."
+    return f"{found_in}, which chance can explain: {by_chance}."
