@@ -164,7 +164,7 @@ def reliability(is_k: NDArray[np.bool_], p: Floats, w: Floats) -> Reliability:
     rows = weight**2 / np.array([w[part] @ w[part] for part in parts])
     noise = np.sqrt([float(np.sum(w[part] ** 2 * p[part] * (1.0 - p[part]))) for part in parts]) / weight
     share = weight / weight.sum()
-    mean = np.sqrt(2.0 / np.pi)  # of the absolute value of a normal number
+    mean = np.sqrt(2.0 / np.pi)  # the mean absolute value of a normal number
     error, chance = float(share @ np.abs(observed - predicted)), mean * float(share @ noise)
     spread = float(np.sqrt((1.0 - mean**2) * np.sum((share * noise) ** 2)))
     return Reliability(predicted, observed, *wilson(observed, rows), share, error, float(chance), spread)

@@ -14,12 +14,12 @@ from salsa.uncertainty.scored import ScoredUncertainty
 
 
 class FunctionScale(NamedTuple):
-    """What the function f is, and what the page makes of f to show a prediction."""
+    """The name of the values of f, and the way from f to the prediction that the page shows."""
 
-    name: str  # of the values of f: "prediction", "log odds of yes"
+    name: str  # a name of the values of f, such as "prediction" or "log odds of yes"
     link: str = "identity"  # "identity", "logistic", "softmax" or "log"
     response: str = "Prediction"  # name of the response
-    labels: tuple[str, ...] = ()  # of the classes
+    labels: tuple[str, ...] = ()  # names of the classes
 
     @property
     def values(self) -> str:

@@ -156,7 +156,7 @@ def _kept_targets(model: Any, subject: Subject, evidence: Evidence) -> Floats:
         target = kept.target[:, 0] if kept.target.shape[1] == 1 else np.argmax(kept.target, axis=1)
         return target.astype(np.float64) if kept.keeps_rows else unknown
     if evidence.training is None or len(evidence.training.observed) != len(unknown):
-        return unknown  # where later rows judge, the first rows have no held-out prediction
+        return unknown  # the first rows have no held-out prediction if later rows judge
     return evidence.training.observed
 
 

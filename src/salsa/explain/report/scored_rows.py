@@ -29,7 +29,7 @@ class Measure(NamedTuple):
 
     loss: str
     constant: str
-    factor: float = 1.0  # what the minimised loss is multiplied by: it is half of a deviance
+    factor: float = 1.0  # 2 for deviances: the minimised loss is half of a deviance
 
     @property
     def error_of_constant(self) -> str:
