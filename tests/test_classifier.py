@@ -203,13 +203,6 @@ def test_explanations_are_of_the_log_odds():
     assert np.isfinite(anova.effect("x0").sd).all()
 
 
-def test_the_report_refuses_classes(tmp_path):
-    X, code, _ = classes(n=60)
-    with pytest.raises(TypeError, match="there is no report for classes; decompose and shapley explain it"):
-        explain.write_report(SalsaClassifier(**QUICK).fit(X, code), tmp_path / "report.html")
-    assert not any(tmp_path.iterdir())
-
-
 def test_every_class_is_explained():
     X, code, _ = classes(n=150, count=3)
     model = SalsaClassifier(**QUICK).fit(X, code)

@@ -35,7 +35,7 @@ ARROWS = {
     "classifier": {"kernel_model", "fitting", "fitted", "options", "uncertainty", "data"},
     "loading": {"classifier", "regressor", "persistence"},
     "distributed": {"regressor", "fitting", "fitted", "options", "solvers", "data"},
-    "explain": {"fitted", "selection", "uncertainty", "expansion", "data", "kernels", "_core", "_version"},
+    "explain": {"fitted", "selection", "losses", "uncertainty", "expansion", "data", "kernels", "_core", "_version"},
     "baselines": {"regressor", "options", "learning", "solvers", "expansion", "data", "kernels", "explain"},
     "paper": {"baselines", "regressor", "selection", "solvers", "expansion", "data", "kernels"},
     "cli": {

@@ -10,7 +10,7 @@ import pytest
 
 import salsa
 from cli.command import make_table
-from salsa import SalsaRegressor
+from salsa import SalsaClassifier, SalsaRegressor
 from salsa.explain import decompose, shapley
 
 
@@ -186,3 +186,28 @@ def test_a_fit_by_parts_has_effects_without_bands(call, folder):
     assert "+/-" in out
     code, out, _ = call("explain", "parts.salsa", "--effects", "a", "--json")
     assert json.loads(out)["effects"][0]["sd"] is None
+
+
+class TestClasses:
+    @pytest.fixture(params=[["no", "yes"], [False, True], [3, 7]], ids=["texts", "booleans", "numbers"])
+    def labelled(self, request, folder):
+        """Save a model of two classes and a table with labels; return the model."""
+        table = make_table()
+        table["label"] = np.array(request.param)[(table["y"] > table["y"].median()).astype(int)]
+        table.drop(columns="y").to_csv("labelled.csv", index=False)
+        model = SalsaClassifier(1, 0.1, relevance="equal").fit(table[list("abcd")], table["label"])
+        model.save("classes.salsa")
+        return model
+
+    def test_a_report_of_classes_is_written_with_the_accuracy_of_the_rows(self, labelled, explained):
+        summary = explained("classes.salsa", "labelled.csv", "--target", "label", "--out", "report.html")
+        table = pd.read_csv("labelled.csv")
+        assert str(labelled.classes_[1]) in summary["scale"]
+        assert summary["data"]["scores"]["accuracy"] == labelled.score(table[list("abcd")], table["label"])
+        assert summary["data"]["r2"] is None
+        assert "Scores of the probabilities" in Path("report.html").read_text(encoding="utf-8")
+
+    def test_the_accuracy_is_printed(self, labelled, call):
+        code, out, err = call("explain", "classes.salsa", "labelled.csv", "--target", "label")
+        assert (code, err) == (0, "")
+        assert re.search(r"^accuracy +0\.\d{4} on these rows$", out, re.MULTILINE)

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shutil
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +19,8 @@ from salsa.explain import decompose, shapley
 from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
+from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
 from salsa.explain.report.phrases import adding_up
-from salsa.explain.report.quality_section import Given, evidence_of, given_rows
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -32,11 +30,6 @@ HOSTILE = (
     "<img src=x onerror=alert(1)>",
     "</script><script>alert(1)</script>",
     "{{script}} & \u2028 'quoted' \"name\"",
-)
-PATIENCE = 600_000  # milliseconds, on a busy machine
-ARGUMENTS = (
-    "--no-sandbox --disable-gpu --disable-background-networking --disable-component-update --disable-sync"
-    " --no-first-run"
 )
 
 
@@ -113,11 +106,11 @@ def test_scores_equal_the_cross_validation_errors_of_the_search(payload, model):
     best = model.search_.table.query("chosen").iloc[0]
     first, linear, mean = payload["quality"]["scores"]
     assert first["name"] == "salsa, cross-validation"
-    assert first["r2"] == pytest.approx(1 - best["cv_error"])
+    assert first["explained"] == pytest.approx(1 - best["cv_error"])
     assert first["error"] == pytest.approx(best["standard_error"])
     assert linear["name"] == "linear model, cross-validation"
-    assert 0.5 < linear["r2"] < 1
-    assert mean["r2"] == 0
+    assert 0.5 < linear["explained"] < 1
+    assert mean["explained"] == 0
     (orders,) = payload["quality"]["searches"]
     assert [row["strong"] for row in orders["rows"]].count(True) == 1
 
@@ -253,7 +246,7 @@ def test_given_rows_with_targets_are_scored_and_are_examples(model, tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
     assert found["title"] == "A model of price"
     assert found["quality"]["scores"][0]["name"] == "salsa, new rows"
-    assert found["quality"]["scores"][0]["r2"] == pytest.approx(model.score(X, y))
+    assert found["quality"]["scores"][0]["explained"] == pytest.approx(model.score(X, y))
     assert len(found["calibration"]["curves"]) == 2
     inside = model.predict_interval(X, 0.9)
     share = np.mean((inside[:, 0] <= y) & (y <= inside[:, 1]))
@@ -281,9 +274,9 @@ def test_only_rows_outside_the_training_table_are_scored(tmp_path):
     found = payload_of(write_report(model, tmp_path / "r.html", X, y))
     first, *_, linear, _ = found["quality"]["scores"]
     assert first["name"] == "salsa, new rows"
-    assert first["r2"] == pytest.approx(model.score(X[200:], y[200:]))
+    assert first["explained"] == pytest.approx(model.score(X[200:], y[200:]))
     assert linear["name"] == "linear model, new rows"
-    assert linear["r2"] < 0.1
+    assert linear["explained"] < 0.1
     assert len(found["quality"]["scatters"][0]["observed"]) == 30
     curve = found["calibration"]["curves"][1]
     ends = model.predict_interval(X[200:], 0.9)
@@ -425,7 +418,7 @@ def test_a_low_rank_report_has_no_leave_one_out_and_says_why(tmp_path):
     assert facts["Anchors"] == str(anchors)
     assert "Rows" not in facts
     assert "keeps no training rows" in found["quality"]["notes"][0]
-    assert found["quality"]["scores"][0]["r2"] == pytest.approx(model.score(X[300:], y[300:]))
+    assert found["quality"]["scores"][0]["explained"] == pytest.approx(model.score(X[300:], y[300:]))
     assert found["effects"][0]["sd"] is not None
     assert [curve["name"] for curve in found["calibration"]["curves"]] == ["predict_interval, new rows"]
     assert found["data"]["target"] is None
@@ -628,43 +621,6 @@ def test_the_what_if_panel_is_left_out_if_the_terms_together_are_too_large(tmp_p
 
 
 # The page, in a browser -----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def browser():
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    if (chromium := shutil.which("chromium")) is None:
-        pytest.skip("there is no chromium: the page cannot be opened")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # warnings of playwright's event loop
-        with sync_api.sync_playwright() as playwright:
-            launched = playwright.chromium.launch(executable_path=chromium, args=ARGUMENTS.split(), timeout=PATIENCE)
-            yield launched
-            launched.close()
-
-
-@pytest.fixture
-def open_page(browser):
-    """Give a function that opens a report; the test fails if any page logs, raises, asks or requests something."""
-    contexts, troubles = [], []
-
-    def open_one(path, *, width=1280, height=900, **options):
-        context = browser.new_context(viewport={"width": width, "height": height}, **options)
-        contexts.append(context)
-        context.set_default_timeout(PATIENCE)
-        page = context.new_page()
-        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
-        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
-        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
-        page.on("request", lambda request: request.url == path.as_uri() or troubles.append(f"request: {request.url}"))
-        page.goto(path.as_uri())
-        page.wait_for_function("document.querySelectorAll('main section').length === 8")
-        return page
-
-    yield open_one
-    for context in contexts:
-        context.close()
-    assert troubles == []
 
 
 def settle(page):

@@ -75,7 +75,7 @@ def explain(
     elif data is not None and row is not None:
         summary["row"] = _of_row(fitted, X, row, data, output)
     if out is not None:
-        write_html(fitted, out, X, y)
+        write_html(fitted, out, X, y, output)
         summary["report"] = str(out)
     show(summary, _print_explanation, as_json)
 

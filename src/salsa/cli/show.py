@@ -61,12 +61,12 @@ class _Dashing(Formatter):
     format_field = staticmethod(dash)  # type: ignore[assignment]
 
 
-def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None) -> None:
+def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None, output: int = 0) -> None:
     """Write the report of a model completely or not at all; X and y are rows and targets to look at."""
     from salsa.explain import write_report
 
     with progress(f"Writing {path}"):
-        write_report(model, path.resolve(), X, y)
+        write_report(model, path.resolve(), X, y, output=output)
 
 
 @contextmanager

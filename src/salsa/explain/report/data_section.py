@@ -9,20 +9,35 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa.explain.report.held_out_rows import HeldOutRows
+from salsa.explain.report.judging_rows import Evidence
 from salsa.explain.report.phrases import count
-from salsa.explain.report.quality_section import Evidence
+from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 
 BINS, MOST_BINS = 20, 40
 
 
-def data_section(subject: Subject, used: list[int], target: str, evidence: Evidence) -> dict[str, Any]:
+def data_section(
+    subject: Subject, used: list[int], target: str, evidence: Evidence, labels: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return a row per feature, and the distribution of the target, or the shares of the classes with these labels."""
     features = [_data_row(subject, j, j in used) for j in range(subject.kernel.n_features)]
     gaps = sum(feature["missing"] > 0 for feature in features)
     words = f"{count(gaps, 'feature')} had missing values." if gaps else "No value was missing."
     rows = "" if evidence.anchored else f"{count(len(subject.expansion.anchors), 'row')}, "
     sentence = f"The training table: {rows}{count(len(features), 'feature')}. {words}"
-    return {"sentence": sentence, "target": _target_histogram(evidence.training, target), "features": features}
+    shown = class_shares(evidence.training, labels) if labels else _target_histogram(evidence.training, target)
+    return {"sentence": sentence, "target": shown, "features": features}
+
+
+def class_shares(rows: HeldOutRows | ScoredRows | None, labels: Sequence[str]) -> dict[str, Any] | None:
+    """Return the number of rows of each class, and its share of the weights."""
+    if not isinstance(rows, ScoredRows):
+        return None
+    counts, weights = (np.bincount(rows.code, w, minlength=len(labels)) for w in (rows.counts, rows.weight))
+    parts = zip(labels, counts.tolist(), (weights / weights.sum()).tolist(), strict=True)
+    classes = [{"name": name, "count": number, "share": share} for name, number, share in parts]
+    return {"classes": classes, "weighted": rows.is_weighted}
 
 
 def _data_row(subject: Subject, j: int, used: bool) -> dict[str, Any]:
@@ -44,7 +59,7 @@ def _some_levels(levels: Sequence[Any], most: int = 12) -> list[str]:
     return shown if len(levels) <= most else [*shown, f"and {len(levels) - most} more"]
 
 
-def _target_histogram(rows: HeldOutRows | None, name: str) -> dict[str, Any] | None:
+def _target_histogram(rows: HeldOutRows | ScoredRows | None, name: str) -> dict[str, Any] | None:
     if rows is None or not rows.varies:
         return None
     low, high = float(rows.observed.min()), float(rows.observed.max())

@@ -28,21 +28,25 @@ CORRELATION, CORRELATION_ROWS, LISTED = 0.8, 2000, 4
 ORDERS = ("single features", "pairs", "three and more together")
 
 
-def importance_section(anova: Anova, used: list[int], effects: list[dict[str, Any]]) -> dict[str, Any]:
+def importance_section(
+    anova: Anova, used: list[int], effects: list[dict[str, Any]], values: str = "predictions"
+) -> dict[str, Any]:
+    """Return shares of the variance of the function, whose values have a name such as "log odds of yes"."""
     sobol = anova.sobol()
     first, total, rows = (sobol[name].to_numpy() for name in ("first_order", "total", "share_over_rows"))
     orders = _order_groups(anova.orders()["variance_share"].to_numpy())
     if not used or not total.any():
         equal = f"All predictions are equal: {'none changes the prediction' if used else 'no feature is used'}."
         empty: dict[str, Any] = {"cautions": [], "orders": [], "features": []}
-        return {"sentence": equal, "interactions": "none", "meaning": "", "rowsLead": False, **empty}
+        return {"sentence": equal, "interactions": "none", "meaning": "", "rowsLead": False, "values": values, **empty}
     unsure = {effect["features"][0] for effect in effects if effect["unsure"]}
     shares = [{"first": first[j], "total": total[j], "rows": rows[j]} for j in used]
     features = [{"name": anova.features[j], **s, "unsure": j in unsure} for j, s in zip(used, shares, strict=True)]
     return {
-        "sentence": _importance_sentence(features, orders, lead := rows_lead(anova)),
+        "sentence": _importance_sentence(features, orders, lead := rows_lead(anova), values),
         "interactions": _together_words(orders, anova.order),
-        "meaning": meaning(anova),
+        "meaning": meaning(anova, values),
+        "values": values,
         "rowsLead": lead,
         "cautions": [*_unsure_caution(features), *_correlation_caution(anova, used)],
         "orders": orders,
@@ -69,7 +73,7 @@ def _together_words(orders: list[dict[str, Any]], highest: int) -> str:
     return f"{size} of the variance, {how} in pairs" if how else f"{size} of the variance, mostly in larger groups"
 
 
-def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]], lead: bool) -> str:
+def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, Any]], lead: bool, values: str) -> str:
     key = "rows" if lead else "total"
     top = [f"{short(f['name'])} ({percent(f[key])})" for f in features[:3] if f[key] != 0]
     verb = "matter" if len(top) > 1 else "matters"
@@ -78,8 +82,8 @@ def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, 
     if len(orders) == 1:
         return subject
     if lead:
-        return f"{subject} If features were independent, the variance of the predictions would come from {parts}."
-    return f"{subject} The variance of the predictions comes from {parts}."
+        return f"{subject} If features were independent, the variance of the {values} would come from {parts}."
+    return f"{subject} The variance of the {values} comes from {parts}."
 
 
 def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:

@@ -8,28 +8,62 @@ from typing import Any
 import numpy as np
 
 from salsa.explain.anova import Anova
-from salsa.explain.report.phrases import count, percent
-from salsa.explain.report.quality_section import Evidence, Given, Scores
+from salsa.explain.report.function_scale import FunctionScale
+from salsa.explain.report.judging_rows import UNNAMED, Evidence, Given
+from salsa.explain.report.phrases import count, percent, short
+from salsa.explain.report.quality_section import Scores
+from salsa.explain.report.scored_quality import kept_of
+from salsa.explain.report.scored_rows import measure_of
 from salsa.explain.subject import Subject
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import BASE_KERNELS
+from salsa.uncertainty.scored import ScoredUncertainty
 
 
-def fitted_section(anova: Anova, used: list[int], given: Given, evidence: Evidence, scores: Scores) -> dict[str, Any]:
+def fitted_section(
+    anova: Anova, used: list[int], given: Given, evidence: Evidence, scores: Scores, scale: FunctionScale
+) -> dict[str, Any]:
     """Return one sentence about the model, facts, and notes of the search."""
-    subject, output = anova.subject, anova.output
-    anchors, outputs = subject.expansion.coef.shape
-    found = f" It explains {percent(scores[0]['r2'])} of the variance on held-out rows." if scores else ""
-    if scores and scores[0]["r2"] <= 0:
-        found = " On held-out rows it is no better than the mean."
+    subject = anova.subject
+    anchors = len(subject.expansion.anchors)
     all_rows = f"by {count(anchors, 'anchor')} that stand for all rows"
     rows = all_rows if evidence.anchored else f"from {count(anchors, 'row')}"
-    summary = f"This model predicts {given.target} from {_features_words(subject, used)}, learned {rows}.{found}"
+    what = f"{len(scale.labels)} classes" if scale.labels and given.target == UNNAMED else given.target
+    found = _found_words(kept_of(anova.model), scores)
+    summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}"
     notes = [f"{note[0].upper()}{note[1:]}." for note in anova.model.search_.notes if note]
-    if outputs > 1:
-        other = f"write_report(..., output={(output + 1) % outputs}) writes one about another"
-        notes.append(f"The model has {outputs} outputs. This page is about output {output}, counted from 0; {other}.")
-    return {"summary": summary, "facts": _facts(anova.model, subject, used, evidence), "notes": notes}
+    facts = _facts(anova.model, subject, used, evidence)
+    return {"summary": summary, "facts": facts, "notes": notes + _output_notes(anova, scale)}
+
+
+def _found_words(kept: ScoredUncertainty | None, scores: Scores) -> str:
+    """Say how good the model is on held-out rows: by R2, or by the share of a constant's loss that it saves."""
+    if not scores:
+        return ""
+    explained = scores[0]["explained"]
+    if kept is None:
+        good = f" It explains {percent(explained)} of the variance on held-out rows."
+        return good if explained > 0 else " On held-out rows it is no better than the mean."
+    measure = measure_of(kept.loss)
+    if explained <= 0:
+        return f" On held-out rows it is no better than {measure.constant}."
+    return f" On held-out rows its {measure.loss} is {percent(explained)} below {measure.error_of_constant}."
+
+
+def _output_notes(anova: Anova, scale: FunctionScale) -> list[str]:
+    """Say which of several outputs or classes the page is about."""
+    outputs, output = anova.subject.expansion.coef.shape[1], anova.output
+    following = (output + 1) % outputs
+    if len(scale.labels) == 2:
+        return [f"Effects, interactions and contributions are about the {scale.name}, the second class."]
+    if scale.labels:
+        own, other = (short(scale.labels[k]) for k in (output, following))
+        parts = "The model has one function per class. Effects, interactions and contributions are about"
+        return [f"{parts} the {scale.name}: class {own}. write_report(..., output={following}) is about {other}."]
+    if outputs == 1:
+        return []
+    other = f"write_report(..., output={following}) writes one about another"
+    return [f"The model has {outputs} outputs. This page is about output {output}, counted from 0; {other}."]
 
 
 def _facts(model: Any, subject: Subject, used: list[int], evidence: Evidence) -> list[tuple[str, str]]:

@@ -78,12 +78,16 @@ def one_output(values: Floats, output: int) -> Floats:
     return values[:, output]
 
 
-def linear_model(columns: Columns) -> Pipeline:
-    """Return a ridge regression on encoded rows: missing numbers become the mean, categories become indicators."""
+def table_encoder(columns: Columns) -> ColumnTransformer:
+    """Return an encoder of encoded rows: missing numbers become the mean, categories become indicators."""
     numbers = make_pipeline(SimpleImputer(keep_empty_features=True), StandardScaler())
     indicators = OneHotEncoder(handle_unknown="infrequent_if_exist", max_categories=MOST_LEVELS, sparse_output=False)
-    table = ColumnTransformer([("numbers", numbers, ~columns.categorical), ("levels", indicators, columns.categorical)])
-    return Pipeline([("table", table), ("ridge", RidgeCV(np.logspace(-3, 5, 17)))])
+    return ColumnTransformer([("numbers", numbers, ~columns.categorical), ("levels", indicators, columns.categorical)])
+
+
+def linear_model(columns: Columns) -> Pipeline:
+    """Return a ridge regression on encoded rows."""
+    return Pipeline([("table", table_encoder(columns)), ("ridge", RidgeCV(np.logspace(-3, 5, 17)))])
 
 
 def linear_cross_validated(columns: Columns, X: Floats, rows: HeldOutRows, fold: Places) -> HeldOutRows | None:

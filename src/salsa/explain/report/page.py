@@ -13,8 +13,8 @@ from salsa.kernels.base import BASE_KERNELS
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
-    *("base", "axes", "explore", "charts", "effects", "surface", "matrix"),
-    *("model", "waterfall", "whatif", "table", "panel", "sections", "main"),
+    *("base", "axes", "explore", "charts", "numbers", "classes", "effects", "surface", "matrix"),
+    *("model", "waterfall", "response", "whatif", "table", "panel", "sections", "main"),
 )
 #: Letters that could end the HTML element of the data, or a script line in older browsers, as JSON escapes
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

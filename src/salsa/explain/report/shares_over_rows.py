@@ -29,12 +29,12 @@ def rows_lead(anova: Anova) -> bool:
     return anova.rows is not None and bool(_differences(anova).max(initial=0.0) > DIFFERENCE)
 
 
-def meaning(anova: Anova) -> str:
+def meaning(anova: Anova, values: str = "predictions") -> str:
     """Describe the two kinds of shares in one sentence; a second one says why shares over rows come first."""
     if anova.rows is None:
         reason = f"the model keeps no training rows, and this page was given fewer than {FEWEST_ROWS} rows"
         return f"All shares are for features that vary independently of each other: {reason}."
-    over_rows = f"Over rows is the share of the variance of the predictions over {_rows_words(anova)} as they are"
+    over_rows = f"Over rows is the share of the variance of the {values} over {_rows_words(anova)} as they are"
     facts = "where all shares sum to 100\u202f% and one that offsets others is negative"
     sentence = f"{over_rows}, {facts}; share is what it would be if features varied independently of each other."
     if not rows_lead(anova):

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Level
 from salsa.explain.closed_forms import unit_rule
 from salsa.explain.kernel_term import KernelTerm
+from salsa.explain.report.function_scale import FunctionScale
+from salsa.explain.report.judging_rows import Given
 from salsa.explain.report.phrases import base64
-from salsa.explain.report.quality_section import Given
 from salsa.explain.subject import Subject
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
@@ -25,7 +27,9 @@ SENTENCE = (
 )
 
 
-def what_if_section(subject: Subject, used: list[int], given: Given, output: int) -> dict[str, Any]:
+def what_if_section(
+    subject: Subject, used: list[int], given: Given, output: int, scale: FunctionScale
+) -> dict[str, Any]:
     n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
     stored = sum(len(term.active) for term in subject.terms)
     if not used:
@@ -34,11 +38,22 @@ def what_if_section(subject: Subject, used: list[int], given: Given, output: int
         of_terms = "" if len(subject.terms) == 1 else f" of {len(subject.terms)} kernels"
         size = f"{n:,} rows times {stored} features{of_terms} exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
         return {"sentence": f"This panel is left out: {size}.", "model": None}
-    scale = "" if subject.transform is None else f" Numbers are on the scale of the model: {subject.target}."
-    return {"sentence": SENTENCE + scale, "model": _stored_model(subject, active, given, output)}
+    model = {**_stored_model(subject, active, given, output, scale), "response": _response(subject, output, scale)}
+    return {"sentence": SENTENCE + scale.sentence, "model": model}
 
 
-def _stored_model(subject: Subject, active: list[int], given: Given, output: int) -> dict[str, Any]:
+def _response(subject: Subject, output: int, scale: FunctionScale) -> dict[str, Any]:
+    """Return how the page shows a prediction; for several classes, with the functions of all classes."""
+    known = {"link": scale.link, "name": scale.response, "scale": scale.name, "labels": scale.labels, "output": output}
+    if scale.link != "softmax":
+        return known
+    _, _, coef, offset = subject.expansion.parts
+    return {**known, "coefs": [base64(column) for column in coef.T], "offsets": offset.tolist()}
+
+
+def _stored_model(
+    subject: Subject, active: list[int], given: Given, output: int, scale: FunctionScale
+) -> dict[str, Any]:
     """Return the function in the form in which the page predicts; `active` lists its features, strongest first."""
     _, anchors, coef, offset = subject.expansion.parts
     return {
@@ -48,7 +63,7 @@ def _stored_model(subject: Subject, active: list[int], given: Given, output: int
         "anchors": base64(anchors[:, active].T),
         "features": [_control(subject, j) for j in active],
         "terms": [_stored_term(term, active) for term in subject.terms],
-        "examples": _examples(subject, active, given, output),
+        "examples": _examples(subject, active, given, output, scale),
     }
 
 
@@ -97,7 +112,9 @@ def _choices(levels: Sequence[Level] | None, observed: Floats) -> list[str] | No
     return [str(level) for level in levels]
 
 
-def _examples(subject: Subject, active: list[int], given: Given, output: int) -> list[dict[str, Any]]:
+def _examples(
+    subject: Subject, active: list[int], given: Given, output: int, scale: FunctionScale
+) -> list[dict[str, Any]]:
     """Return a typical row, then the first rows of the given table or, without one, training rows by prediction."""
     typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
     if given.X is not None:
@@ -105,10 +122,11 @@ def _examples(subject: Subject, active: list[int], given: Given, output: int) ->
         names = [f"row {i + 1} of the table" for i in range(len(rows))]
     else:
         anchors = subject.expansion.anchors
-        order = np.argsort(subject.expansion.predict(anchors)[:, output], kind="stable")
+        f = subject.expansion.predict(anchors)
+        order = np.argsort((softmax(f, axis=1) if scale.link == "softmax" else f)[:, output], kind="stable")
         rows = anchors[order[np.linspace(0, len(order) - 1, EXAMPLES).astype(np.intp)]]
-        places = ("lowest prediction", "low prediction", "medium prediction", "high prediction", "highest prediction")
-        names = [f"training row with {place}" for place in places]
+        what = "probability" if scale.labels else "prediction"
+        names = [f"training row with {place} {what}" for place in ("lowest", "low", "medium", "high", "highest")]
     chosen = [{"name": name, "values": row[active]} for name, row in zip(names, rows, strict=True)]
     return [{"name": "median of every feature", "values": typical}, *chosen]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,61 +13,40 @@ from salsa._utils.atomic import checked_path
 from salsa._utils.jsonable import jsonable
 from salsa._version import __version__
 from salsa.explain.anova import Anova, decompose
+from salsa.explain.report.about_section import about_section
 from salsa.explain.report.data_section import data_section
 from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
 from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.function_scale import function_number, scale_of
+from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
 from salsa.explain.report.page import render, write_whole
-from salsa.explain.report.quality_section import (
-    Given,
-    all_scores,
-    calibration_section,
-    evidence_of,
-    given_rows,
-    quality_section,
-)
+from salsa.explain.report.quality_section import Scores, all_scores, interval_section, quality_section
+from salsa.explain.report.scored_quality import kept_of, scored_quality_section, scored_scores, sets_or_intervals
 from salsa.explain.report.shares_over_rows import rows_lead, with_rows
 from salsa.explain.report.whatif_section import what_if_section
+from salsa.explain.subject import subject_of
 from salsa.fitted import fitted_of
 
-CITATION = (
-    "Kirthevasan Kandasamy and Yaoliang Yu. Additive Approximations in High Dimensional Nonparametric Regression via"
-    " the SALSA. Proceedings of the 33rd International Conference on Machine Learning, 2016."
-)
-METHOD = (
-    "The model is kernel ridge regression with an additive kernel: a sum over features, pairs and larger groups of"
-    " features of products of one-dimensional kernels. Relevances, bandwidths, order and penalty are chosen on"
-    " held-out rows.",
-    "Effects and their shares of the variance are the functional ANOVA of the fitted function. Every feature is"
-    " distributed as in the training table, independently of the other features. Shares over rows are covariances of"
-    " effects and predictions over the rows as they are, divided by the variance of the predictions. Contributions are"
-    " Shapley values over the distribution of independent features. All are closed forms. They describe the model, not"
-    " causes.",
-    "Leave-one-out predictions use the kernel and the penalty that were chosen on all rows. Bands are posterior"
-    " standard deviations of the Gaussian process whose mean is the model. This page loads nothing and sends nothing.",
-    "This page holds rows of the training table, from which it draws and predicts: share it as you would share the"
-    " table.",
-)
 
-
-def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: int = 0) -> Path:
+def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: Any = 0) -> Path:
     """Write a self-contained HTML report of a fitted model and return its path.
 
     Parameters
     ----------
-    model : fitted SalsaRegressor.
+    model : fitted SalsaRegressor or SalsaClassifier.
     path : path of the HTML file. The file is written completely or not at all.
     X : table like the training table, default=None
         Rows to look at: the first five rows are examples in the what-if panel. If the model does not keep its training
         rows and X has 100 rows or more, shares of the variance over rows refer to X.
     y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
         Targets of the rows of X. With y, the report shows how good predictions and intervals are on these rows.
-    output : int, default=0
-        Which target of a multi-output model to report on, counted from 0.
+    output : int or label, default=0
+        Which target of a multi-output model to report on, counted from 0. For three classes and more: the class whose
+        effects and contributions are shown, by its position in ``classes_`` or by its label (whole numbers are always
+        positions). Two classes have one function, the log odds of the second class.
     """
-    anova = decompose(model, output=output)
-    if fitted_of(model).classes is not None:
-        advice = "decompose and shapley explain it, and held_out_proba() returns its held-out probabilities"
-        raise TypeError(f"{type(model).__name__}: there is no report for classes; {advice}")
+    subject_of(model)  # raises for estimators that are not fitted, or cannot be explained
+    anova = decompose(model, output=(output := function_number(model, output)))
     path, given = checked_path(path), given_rows(model, X, y, output)
     write_whole(path, render(report_payload(with_rows(anova, given.X), given)))
     return path
@@ -77,25 +56,48 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
     """Return all that the page shows, as plain lists, texts and numbers."""
     model, subject, output = anova.model, anova.subject, anova.output
     evidence, used = evidence_of(model, subject, given, output), _used(anova)
-    scores, effects = all_scores(model, subject, given, evidence), effect_list(anova, used, evidence.no_bands is None)
-    importance = importance_section(anova, used, effects)
+    effects, scale = effect_list(anova, used, evidence.no_bands is None), scale_of(model, subject, output)
+    importance, judged = importance_section(anova, used, effects, scale.values), _judged(anova, given, evidence)
+    classes = fitted_of(model).classes
     payload: dict[str, Any] = jsonable(
         {
             "title": given.title,
             "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
-            "fitted": fitted_section(anova, used, given, evidence, scores),
-            "quality": quality_section(model, evidence, scores),
+            "fitted": fitted_section(anova, used, given, evidence, judged.scores, scale),
+            "quality": judged.quality,
             "importance": importance,
             "effects": effects,
-            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands, subject.target),
+            "effectName": f"effect on the {scale.name}",
+            "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands, scale.name),
             "interactions": interaction_section(anova, used),
-            "whatIf": what_if_section(subject, used, given, output),
-            "calibration": calibration_section(model, given, evidence, output),
-            "data": data_section(subject, used, given.target, evidence),
-            "about": {"cite": CITATION, "method": METHOD},
+            "whatIf": what_if_section(subject, used, given, output, scale),
+            "calibration": judged.calibration,
+            "data": data_section(subject, used, given.target, evidence, scale.labels),
+            "about": about_section(fitted_of(model).uncertainty, classes=classes is not None),
         }
     )
     return payload
+
+
+class _Judged(NamedTuple):
+    """The sections on held-out rows, and the scores that they begin with."""
+
+    scores: Scores
+    quality: dict[str, Any]
+    calibration: dict[str, Any]
+
+
+def _judged(anova: Anova, given: Given, evidence: Evidence) -> _Judged:
+    """Judge a model by its own loss: the squared error, or the loss of a likelihood."""
+    model, subject, output = anova.model, anova.subject, anova.output
+    if kept_of(model) is None:
+        scores = all_scores(model, subject, given, evidence)
+        return _Judged(
+            scores, quality_section(model, evidence, scores), interval_section(model, given, evidence, output)
+        )
+    scores = scored_scores(model, subject, given, evidence)
+    quality = scored_quality_section(model, evidence, scores, output)
+    return _Judged(scores, quality, sets_or_intervals(model, given, evidence))
 
 
 def _used(anova: Anova) -> list[int]:

@@ -7,16 +7,16 @@ function isFew(axis) {
   return !axis.labels && observed(axis).length <= FEW_VALUES;
 }
 
-function effectChart(width, effect, readout) {
+function effectChart(width, effect, readout, name) {
   if (effect.axes.length === 2) return heatMap(width, effect, readout);
-  return effect.axes[0].labels ? levelChart(width, effect) : curveChart(width, effect, readout);
+  return effect.axes[0].labels ? levelChart(width, effect, name) : curveChart(width, effect, readout, name);
 }
 
 function describeEffect({ term, share }) {
   return `Effect of ${term}, ${percent(share)} of the variance`;
 }
 
-function curveChart(width, effect, readout) {
+function curveChart(width, effect, readout, name) {
   const [axis] = effect.axes;
   const height = 320;
   const reach = effect.values.map((_, i) => 2 * (effect.sd ? effect.sd[i] : 0));
@@ -38,7 +38,7 @@ function curveChart(width, effect, readout) {
   const lower = finite.map(([value, i]) => [x(value), y(effect.values[i] - reach[i])]);
   const chart = canvas(width, height, describeEffect(effect),
     bottomAxis(marks, x, box, axis.name),
-    leftAxis(upright, y, { ...box, right: width - 12 }, "effect on the prediction"),
+    leftAxis(upright, y, { ...box, right: width - 12 }, name),
     line(box.left, y(0), width - 12, y(0), "zero"),
     effect.sd && !few && svg("path", { class: "band", d: `${path([...upper, ...lower.reverse()])}Z` }),
     svg("path", { class: few ? "curve thin" : "curve", d: path(middle) }),
@@ -65,12 +65,12 @@ function pointName(axis, i) {
   return value === null ? MISSING : number(value);
 }
 
-function levelChart(width, effect) {
+function levelChart(width, effect, name) {
   const [axis] = effect.axes;
-  const rows = axis.labels.map((name, i) => ({ name, value: effect.values[i], error: effect.sd?.[i], strong: true }));
+  const rows = axis.labels.map((level, i) => ({ name: level, value: effect.values[i], error: effect.sd?.[i], strong: true }));
   const many = rows.length > MOST_LEVELS;
   const largest = rows.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, MOST_LEVELS);
   const shown = many ? largest : rows;
   const left = many ? ` (the ${MOST_LEVELS} largest of ${rows.length} levels)` : "";
-  return dotChart(width, shown, { name: `effect on the prediction${left}`, describe: describeEffect(effect), zero: 0 });
+  return dotChart(width, shown, { name: `${name}${left}`, describe: describeEffect(effect), zero: 0 });
 }

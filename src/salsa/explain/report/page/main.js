@@ -5,7 +5,7 @@ function section(id, title, content) {
 }
 
 function build(data) {
-  const panel = effectPanel(data.effects);
+  const panel = effectPanel(data.effects, data.effectName);
   const { orders, rowsLead } = data.importance;
   const table = effectTable(data.effects, panel.open, orders.length > 1, rowsLead);
   const open = (effect) => {
@@ -23,7 +23,7 @@ function build(data) {
     section("matters", "What matters", importanceSection(data.importance, data.effectsNote, table, panel)),
     section("interactions", "Interactions", interactionSection(data.interactions, choose)),
     section("what-if", "What if", whatIfSection(data.whatIf)),
-    section("intervals", "Can the intervals be trusted?", calibrationSection(data.calibration)),
+    section("intervals", data.calibration.title ?? "Can the intervals be trusted?", calibrationSection(data.calibration)),
     section("data", "The data", dataSection(data.data)),
     section("method", "How to cite, and how this was computed", citeSection(data.about)),
   ];

@@ -1,14 +1,14 @@
 // The picture of one effect, with a switch between a pair's interaction and its whole joint effect.
-function effectPanel(effects) {
+function effectPanel(effects, name) {
   const node = el("div", { class: "panel", "aria-live": "polite" });
   function open(effect, scroll) {
-    node.replaceChildren(...panelContent(effect, effects));
+    node.replaceChildren(...panelContent(effect, effects, name));
     if (scroll && window.matchMedia("(max-width: 899px)").matches) node.scrollIntoView({ block: "nearest" });
   }
   return { node, open };
 }
 
-function panelContent(effect, effects) {
+function panelContent(effect, effects, name) {
   const title = el("h3", { title: effect.term }, effect.term);
   if (!effect.axes) return [title, paragraph(effect.reason, { class: "note" })];
   const [first, second] = effect.axes;
@@ -16,7 +16,7 @@ function panelContent(effect, effects) {
   const readout = makeReadout(first.labels && !second ? "" : hint);
   const picture = el("div");
   const draw = (shown) => {
-    const chart = figure(null, (width) => effectChart(width, shown, readout));
+    const chart = figure(null, (width) => effectChart(width, shown, readout, name));
     picture.replaceChildren(chart, colourKey(shown));
   };
   draw(effect);

@@ -11,27 +11,28 @@ function fittedSection({ summary, facts, notes }, { interactions }) {
   ];
 }
 
-function qualitySection({ sentence, scores, searches, scatters, notes }) {
-  const rows = scores.map(({ name, r2, error, strong }) => ({ name, value: r2, error, strong }));
-  const scoreWords = { name: "R²", describe: scoresInWords(scores), zero: 0, also: [1] };
+function qualitySection({ sentence, measure, scores, searches, scatters, panels, classes, notes }) {
+  const rows = scores.map(({ name, explained, error, strong }) => ({ name, value: explained, error, strong }));
+  const scoreWords = { name: measure.axis, describe: scoresInWords(scores, measure.name), zero: 0, also: [1] };
   return [
     paragraph(sentence, { class: "lead" }),
     bullets(notes),
-    rows.length ? figure("Share of the target's variance explained, R², with ± 2 standard errors",
-      (width) => dotChart(width, rows, scoreWords)) : null,
+    rows.length ? figure(measure.caption, (width) => dotChart(width, rows, scoreWords)) : null,
+    classes && classPanels(classes),
     el("div", { class: "pair" },
+      panels.map((part) => figure(part.title, (width) => PANELS[part.kind](width, part), part.note)),
       scatters.map((part) => figure(part.title, (width) => scatterChart(width, part), part.note)),
-      searches.map(({ title, rows: tried, note }) => figure(title,
-        (width) => dotChart(width, tried, { name: "error / variance", describe: title }), note))),
+      searches.map(({ title, axis, rows: tried, note }) => figure(title,
+        (width) => dotChart(width, tried, { name: axis, describe: title }), note))),
   ];
 }
 
-function scoresInWords(scores) {
+function scoresInWords(scores, measure) {
   const spread = (error) => (error ? ` ± ${number(error, 2)}` : "");
-  return scores.map(({ name, r2, error }) => `${name}: R² ${number(r2, 3)}${spread(error)}`).join("; ");
+  return scores.map(({ name, explained, error }) => `${name}: ${measure} ${number(explained, 3)}${spread(error)}`).join("; ");
 }
 
-function importanceSection({ sentence, meaning, rowsLead, cautions, orders, features }, effectsNote, table, panel) {
+function importanceSection({ sentence, meaning, values, rowsLead, cautions, orders, features }, effectsNote, table, panel) {
   if (!orders.length) return [paragraph(sentence, { class: "lead" })];
   const shown = features.slice(0, MOST_BARS);
   const many = `The ${MOST_BARS} strongest of ${features.length} features; the table has all.`;
@@ -44,7 +45,7 @@ function importanceSection({ sentence, meaning, rowsLead, cautions, orders, feat
     paragraph(sentence, { class: "lead" }),
     paragraph(meaning, { class: "note" }),
     bullets(cautions),
-    interacting && figure(`Where the variance of the predictions ${origin}`, (width) => shareBar(width, orders)),
+    interacting && figure(`Where the variance of the ${values} ${origin}`, (width) => shareBar(width, orders)),
     interacting && legend(...orders.map(({ name, words, style }) => [style, `${name} ${words}`])),
     figure(`Share of the variance of every feature${known ? " (bars: features independent)" : ""}`, (width) => (
       importanceBars(width, shown, interacting)), more),
@@ -80,14 +81,16 @@ function whatIfSection({ sentence, model }) {
   return [paragraph(sentence), model ? whatIf(model) : null];
 }
 
-function calibrationSection({ sentence, note, curves }) {
+function calibrationSection({ sentence, note, curves, tables = [] }) {
   const styles = ["strong", "warm"];
   const drawn = curves.map((curve, i) => ({ ...curve, style: styles[i % styles.length] }));
   return [
     paragraph(sentence, { class: "lead" }),
     curves.length ? figure("Intended and actual coverage", (width) => coverageChart(Math.min(width, 520), drawn)) : null,
     curves.length ? legend(...drawn.map(({ name, style }) => [style, name])) : null,
-    curves.length ? paragraph(note, { class: "note" }) : null,
+    tables.length ? el("div", { class: "pair" }, tables.map(({ title, head, rows }) => (
+      el("figure", {}, el("figcaption", {}, title), plainTable(title, head, rows))))) : null,
+    note ? paragraph(note, { class: "note" }) : null,
   ];
 }
 
@@ -96,8 +99,8 @@ function dataSection({ sentence, target, features }) {
     el("th", { scope: "col", class: title === "Missing" ? "number" : null }, title)));
   return [
     paragraph(sentence),
-    target && figure("Target", (width) => (
-      histogram(Math.min(width, 560), 170, target.counts, target, "Histogram of the target"))),
+    target && (target.classes ? classShares(target) : figure("Target", (width) => (
+      histogram(Math.min(width, 560), 170, target.counts, target, "Histogram of the target")))),
     el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Features" },
       el("table", { class: "data" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, features.map(dataRow)))),
   ];

@@ -3,7 +3,7 @@
 const MOST_CONTRIBUTIONS = 10;
 
 // Draws the steps from the mean prediction to this prediction, largest steps first.
-function waterfall(width, parts, mean, prediction) {
+function waterfall(width, parts, mean, prediction, [start, end]) {
   const ranked = parts.filter(({ value }) => value !== 0).sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
   const [shown, rest] = [ranked.slice(0, MOST_CONTRIBUTIONS), ranked.slice(MOST_CONTRIBUTIONS)];
   const others = `${rest.length} other${rest.length > 1 ? "s" : ""}`;
@@ -30,5 +30,5 @@ function waterfall(width, parts, mean, prediction) {
     ];
   });
   return canvas(width, box.bottom, `From the mean ${number(mean)} to the prediction ${number(prediction)}`,
-    edge("mean prediction", mean, 0), steps, edge("this prediction", prediction, shown.length + 1));
+    edge(start, mean, 0), steps, edge(end, prediction, shown.length + 1));
 }

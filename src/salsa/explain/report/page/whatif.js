@@ -8,7 +8,7 @@ function whatIf(stored) {
   const columns = columnsOf(model, () => null);
   const row = new Float64Array(model.width);
   const mean = predicted(model, columnsOf(model, ({ background }) => background));
-  const output = el("output", { class: "prediction", "aria-live": "polite" });
+  const answer = responseOf(stored.response, model);
   const warning = paragraph("", { class: "note", hidden: true });
   const holder = el("div", { class: "chart waterfall" });
   let waiting = false;
@@ -24,15 +24,15 @@ function whatIf(stored) {
     waiting = false;
     const prediction = predicted(model, columns);
     const parts = contributions(model, columns);
-    output.textContent = number(prediction, 5);
-    output.dataset.value = prediction;
+    answer.show(prediction, columns);
     const beyond = stored.features.filter(({ low, high }, j) => row[j] < low || row[j] > high).map(({ name }) => name);
     warning.hidden = beyond.length === 0;
     warning.textContent = `Outside the range of the training data (unreliable): ${beyond.join(", ")}.`;
     const named = stored.features.map((feature, j) => (
       { name: `${feature.name} = ${valueName(feature, row[j])}`, value: parts[j] }));
     holder.dataset.contributions = JSON.stringify([...parts]);
-    holder.replaceChildren(waterfall(Math.max(280, Math.floor(holder.clientWidth)), named, mean, prediction));
+    holder.replaceChildren(waterfall(Math.max(280, Math.floor(holder.clientWidth)), named, mean, prediction,
+      answer.ends));
   }
 
   function soon() {
@@ -49,12 +49,12 @@ function whatIf(stored) {
     stored.examples.map(({ name }, i) => el("option", { value: i }, name)));
   start(stored.examples[0].values);
   new ResizeObserver(soon).observe(holder);
-  window.salsaReport = { explain: (values) => explainRow(model, values), mean };
+  window.salsaReport = { explain: (values) => explainRow(model, values, answer), mean };
 
   const nodes = controls.map(({ node }) => node).filter((_, j) => !stored.features[j].fixed);
   const rest = nodes.slice(FIRST_CONTROLS);
   return el("div", { class: "whatif" },
-    el("div", { class: "answer" }, el("div", { class: "headline" }, el("span", {}, "Prediction"), output), warning, holder),
+    el("div", { class: "answer" }, answer.headline, answer.more, warning, holder),
     el("div", { class: "controls" },
       el("label", { class: "start" }, el("span", {}, "Start from"), examples),
       nodes.slice(0, FIRST_CONTROLS),
@@ -62,9 +62,10 @@ function whatIf(stored) {
 }
 
 // Returns prediction and contributions of a row of used features, null where missing; for the console and tests.
-function explainRow(model, values) {
+function explainRow(model, values, answer) {
   const columns = columnsOf(model, (feature) => factors(feature, values[feature.place] ?? NaN));
-  return { prediction: predicted(model, columns), contributions: [...contributions(model, columns)] };
+  const prediction = predicted(model, columns);
+  return { prediction, response: answer.of(prediction, columns), contributions: [...contributions(model, columns)] };
 }
 
 function valueName(feature, value) {
