@@ -57,16 +57,25 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
-from salsa.selection.deviance import choose_by_deviance, robust_targets
+from salsa.selection.deviance import Choice, choose_by_deviance, robust_targets
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.alpha import AlphaPath
 from salsa.solvers.cutting_planes import import_clarabel
-from salsa.solvers.likelihood import LIKELIHOOD_ADVICE, Candidate, LikelihoodTask, calibrated, finish, likelihood_bytes
-from salsa.solvers.monotone import constrain_exact, monotone_bytes
+from salsa.solvers.likelihood import (
+    LIKELIHOOD_ADVICE,
+    Candidate,
+    LikelihoodSolution,
+    LikelihoodTask,
+    finish,
+    likelihood_bytes,
+)
+from salsa.solvers.monotone import FREE, constrain_exact, monotone_bytes
+from salsa.solvers.monotone_likelihood import constrain_likelihood
 from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 from salsa.solvers.slopes import Monotone
 
@@ -235,8 +244,10 @@ def _fit_likelihood(
             problem = problem_of(robust_targets(task, equal_kernel(options, problem, min(ROBUST_ORDER, D))))
         plan = make_plan(options, problem, LOSS, progress)
         task, chosen, search = choose_by_deviance(task, problem, plan, progress, rescaled)
-        factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) if name == "log_loss" else 1.0
-        expansion, uncertainty, more = finish(task, chosen, factor, unit)
+        solution = finish(task, chosen, unit)
+        if (monotone := _monotone(options, seen)) is not None:
+            search, solution = _constrained_likelihood(Choice(task, chosen, search), monotone, solution, unit, progress)
+    expansion, uncertainty, more = solution
     search = replace(search, contenders=plan.contenders)
     shares = expansion.shares_of_terms(n_threads=options.resources.threads)
     search = replace(search, terms=components_of(expansion.kernel, shares))
@@ -288,10 +299,30 @@ def _constrained(
     begin, solution = time.perf_counter(), constrain_exact(task, monotone, free)
     if solution.path is None:
         return found, solution
-    result = OrderResult(found.order, solution.path, solution.degrees_of_freedom, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    return _with_path(found, solution.path, solution.degrees_of_freedom, seconds, progress), solution
+
+
+def _constrained_likelihood(
+    choice: Choice, monotone: Monotone, free: LikelihoodSolution, unit: Floats, progress: Progress
+) -> tuple[OrderSearch, LikelihoodSolution]:
+    """Return the monotone fit that minimises a likelihood; its alpha takes the place of the free fit's."""
+    task, chosen, search = choice
+    begin, found = time.perf_counter(), constrain_likelihood(task, monotone, chosen, free.expansion)
+    if found is None:
+        return search, free._replace(notes=(*free.notes, FREE))
+    candidate, solution = found.candidate, finish(task, found.candidate, unit)
+    seconds = time.perf_counter() - begin
+    search = _with_path(search, candidate.path, candidate.degrees_of_freedom, seconds, progress)
+    return search, solution._replace(notes=(*solution.notes, *found.notes))
+
+
+def _with_path(found: OrderSearch, path: AlphaPath, freedom: float, seconds: float, progress: Progress) -> OrderSearch:
+    """Return the search with the alphas of monotone fits in the place of those of the free fits of this order."""
+    result = OrderResult(found.order, path, freedom, seconds)
     tell(progress, result)
     results = (*(other for other in found.results if other.order != found.order), result)
-    return OrderSearch(results, found.order, solution.path.alpha, found.notes), solution
+    return OrderSearch(results, found.order, path.alpha, found.notes)
 
 
 def _fit_many(

@@ -110,13 +110,13 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
     systems = Systems(basis.F, rows.Y, rows.weight, folds, loss)
     null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
     tried: dict[float, Fits] = {}
-    least = UNSEEN / len(rows.Y) / null if isinstance(loss, Logistic | Softmax) else 0.0
+    least = least_error(loss, len(rows.Y), null)
 
     def error_of(alpha: float) -> tuple[float, float]:
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
-        error, spread = _held_out(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+        error, spread = held_out_of(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
         return max(error, least), spread
 
     if not folds:  # a single observation or group judges nothing
@@ -129,8 +129,8 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis) -> Candidate:
     start = tried.get(path.alpha, systems.start())
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
     f = systems.predict(fits)
-    dof = _degrees_of_freedom(systems, f[:, -1], path.alpha)
-    return Candidate(basis, path, fits, _held_out(task, systems, fits), f[:, -1], dof)
+    dof = degrees_of_freedom(systems, f[:, -1], path.alpha)
+    return Candidate(basis, path, fits, held_out_of(task, systems, fits), f[:, -1], dof)
 
 
 def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
@@ -138,13 +138,19 @@ def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
     return float(w @ loss.judge(Y, np.zeros_like(Y) + loss.constant(Y, w)) / w.sum()) or 1.0
 
 
+def least_error(loss: Likelihood, n: int, null: float) -> float:
+    """Return the held-out loss of n rows, in units of the best constant's loss, below which losses count as equal."""
+    return UNSEEN / n / null if isinstance(loss, Logistic | Softmax) else 0.0
+
+
 def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> float:
     """Return the factor of f with the least held-out log loss: probabilities that are too sure have one below 1.
 
-    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC).
+    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC). It is 1 for
+    losses of numbers.
     """
     row, f, *_ = held_out
-    if len(row) == 0:
+    if len(row) == 0 or not isinstance(loss, Logistic | Softmax):
         return 1.0
     target, weight = Y[row], w[row]
 
@@ -161,9 +167,10 @@ def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exa
     return max(exact_bytes(n) if exact else 0, 8 * n * (3 * rank + 2 * D) + systems)
 
 
-def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats) -> LikelihoodSolution:
-    """Return the function times `factor`, in the units (q,) of the target, with its uncertainty."""
-    rows, kernel, alpha, scale = task.rows, chosen.basis.kernel, chosen.path.alpha, factor * unit
+def finish(task: LikelihoodTask, chosen: Candidate, unit: Floats) -> LikelihoodSolution:
+    """Return the calibrated function, in the units (q,) of the target, with its uncertainty."""
+    rows, kernel, alpha = task.rows, chosen.basis.kernel, chosen.path.alpha
+    scale = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) * unit
     shift = _shift(task, chosen.held_out)
     held_out, target = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift)), unit * rows.Y
     loss = task.loss.times(unit)
@@ -218,7 +225,7 @@ def _exact(
     return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 
-def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
+def held_out_of(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
     """Return what the fits without each fold predict for its tested rows."""
     f, folds = systems.predict(fits), task.splits.folds
     row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in folds)])
@@ -228,7 +235,7 @@ def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
     return HeldOut(row, held, np.ones(len(row)) if counts is None else counts[row], units)
 
 
-def _degrees_of_freedom(systems: Systems, f: Floats, alpha: float) -> float:
+def degrees_of_freedom(systems: Systems, f: Floats, alpha: float) -> float:
     """Return the trace of the smoother of the working response, r - alpha tr (C + alpha I)^-1, plus one."""
     w, (_, h) = systems.W[:, -1], systems.loss.working(systems.Y, f)
     rows = Sums.of(systems.F, np.zeros((len(f), 1)), w * h)

@@ -1,0 +1,129 @@
+"""Fits of a likelihood that are monotone in some features, on the scale of the link: the steps of ``monotone``.
+
+1. If the free fit is proven to be monotone, it is the result.
+2. Choose alpha by the held-out loss of monotone fits without each fold, from the free fit's alpha on.
+3. Fit all rows at this alpha until the signs are proven.
+
+All of these fits are functions of anchors: of the free fit's anchors if it is low-rank, of up to BASIS rows otherwise.
+Factors that calibrate probabilities are positive, and quantiles are shifted by a constant: both keep the signs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from salsa.expansion import KernelExpansion
+from salsa.solvers.alpha import AlphaPath
+from salsa.solvers.anchors import Anchors
+from salsa.solvers.constrained import Minimum, PenalisedLoss, minimise
+from salsa.solvers.cutting_planes import Correction, FreeFit, MonotoneFits
+from salsa.solvers.likelihood import (
+    SEARCHED,
+    Basis,
+    Candidate,
+    LikelihoodTask,
+    basis_of,
+    degrees_of_freedom,
+    held_out_of,
+    least_error,
+    null_loss,
+)
+from salsa.solvers.monotone import BASIS, constrained_penalties
+from salsa.solvers.penalised import Fits, Systems
+from salsa.solvers.penalties import Tried
+from salsa.solvers.slopes import Monotone
+
+Correct = Callable[[FreeFit], Correction]
+FINAL = 1e-8  # tolerance of the mean loss of the fit to all rows, as a share of the best constant's loss
+FINER = 0.01  # anchors are chosen for this share of the free fit's alpha: the alpha of monotone fits may be smaller
+
+
+class MonotoneCandidate(NamedTuple):
+    """A monotone fit in the place of a free one, and notes."""
+
+    candidate: Candidate
+    notes: tuple[str, ...]
+
+
+def constrain_likelihood(
+    task: LikelihoodTask, monotone: Monotone, chosen: Candidate, free: KernelExpansion
+) -> MonotoneCandidate | None:
+    """Return the monotone fit with the kernel of the chosen free fit; None if that is monotone already."""
+    task.steps.step("proof of monotone slopes")
+    if MonotoneFits(free.kernel, free.anchors, np.arange(0), np.zeros((0, 0)), monotone).proven(free.coef):
+        return None
+    basis = chosen.basis
+    if basis.anchors is None:
+        rank = min(len(task.rows.X), BASIS)
+        basis = basis_of(task._replace(rank=rank), basis.kernel, FINER * chosen.path.alpha)
+    assert basis.anchors is not None
+    return LikelihoodFits(task, monotone, basis, basis.anchors).chosen(chosen)
+
+
+class LikelihoodFits:
+    """Monotone fits to all rows, and to the rows outside each fold, on anchors; the fit to all rows is the last."""
+
+    def __init__(self, task: LikelihoodTask, monotone: Monotone, basis: Basis, anchors: Anchors) -> None:
+        rows = task.rows
+        self.task, self.basis, self.L = task, basis, anchors.L
+        self.systems = Systems(basis.F, rows.Y, rows.weight, task.splits.folds, task.loss)
+        self.fits = MonotoneFits(basis.kernel, anchors.points, np.arange(len(anchors.L)), anchors.L, monotone)
+        self.null = null_loss(task.loss, rows.Y, rows.weight)
+        self.span = np.zeros(1)  # of the free fit to all rows
+
+    def chosen(self, free: Candidate) -> MonotoneCandidate:
+        """Choose alpha, and fit all rows."""
+        task, first = self.task, free.path.alpha
+        start = self._free(first, None)
+        self.span = np.ptp(self.systems.predict(start)[:, -1], axis=0)
+        path, fits = free.path, start
+        if task.splits.folds:  # a single group judges nothing
+            penalties = constrained_penalties(self._attempt, first, self.basis.kernel, task.rows.X, task.alphas)
+            path, kept = penalties.path, penalties.tried[penalties.best].solved
+            assert kept is not None  # the best penalty keeps its fits
+            fits = kept
+        task.steps.step("monotone fit to all rows")
+        found = self._minimum(fits, -1, path.alpha, partial(self.fits.fitted, span=self.span), FINAL)
+        return self._candidate(path, fits, found)
+
+    def _free(self, alpha: float, near: Fits | None) -> Fits:
+        return self.systems.solve(alpha, near or self.systems.start(), SEARCHED * self.null)
+
+    def _attempt(self, alpha: float, near: Fits | None) -> Tried[Fits]:
+        """Fit the rows outside each fold, and judge the fits; the fit to all rows stays free."""
+        task, rows = self.task, self.task.rows
+        task.steps.step(f"monotone fits without each fold, alpha {alpha:.2g}")
+        fits, correct = self._free(alpha, near), partial(self.fits.judged, span=self.span)
+        for s in range(len(task.splits.folds)):
+            fits = _with(fits, s, self._minimum(fits, s, alpha, correct, SEARCHED))
+        error, spread = held_out_of(task, self.systems, fits).error(task.loss, rows, task.splits.unit, self.null)
+        return Tried(max(error, least_error(task.loss, len(rows.Y), self.null)), spread, fits)
+
+    def _minimum(self, fits: Fits, s: int, alpha: float, correct: Correct, tolerance: float) -> Minimum:
+        """Return the monotone fit of system s, which starts from the given fits."""
+        systems, centre = self.systems, float(self.systems.start().offset[s, 0])
+        rows = systems.loss, systems.F, systems.Y, systems.W[:, s]
+        J = PenalisedLoss(*rows, alpha, float(systems.hold[s]), centre)
+        start = J.function(fits.theta[:, s, 0], float(fits.offset[s, 0]))
+        return minimise(J, self.L, correct, start, tolerance * self.null)
+
+    def _candidate(self, path: AlphaPath, fits: Fits, found: Minimum) -> MonotoneCandidate:
+        """Return the fit in the form of a free one; without a proof of its signs it is constant."""
+        if found.correction.proven.all():
+            fits = _with(fits, -1, found)
+        else:
+            fits.theta[:, -1], fits.offset[-1] = 0.0, self.systems.start().offset[-1]
+        f = self.systems.predict(fits)[:, -1]
+        held_out, dof = held_out_of(self.task, self.systems, fits), degrees_of_freedom(self.systems, f, path.alpha)
+        return MonotoneCandidate(Candidate(self.basis, path, fits, held_out, f, dof), self.fits.notes(found.correction))
+
+
+def _with(fits: Fits, s: int, found: Minimum) -> Fits:
+    """Return the fits with another one in the place of system s."""
+    theta, offset = fits.theta.copy(), fits.offset.copy()
+    theta[:, s, 0], offset[s] = found.function[:2]
+    return Fits(theta, offset, fits.converged and found.converged)
