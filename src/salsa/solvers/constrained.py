@@ -45,8 +45,8 @@ class Function(NamedTuple):
 
     def along(self, step: Function, size: float) -> Function:
         """Return the function plus `size` times the step."""
-        parts = zip(self, step, strict=True)
-        return Function(*(now + size * change for now, change in parts))  # type: ignore[arg-type]
+        theta, offset, f = step
+        return Function(self.theta + size * theta, self.offset + size * offset, self.f + size * f)
 
 
 class Curvature(NamedTuple):
@@ -101,6 +101,15 @@ class PenalisedLoss:
         by_offset = float(slope.sum()) + self.hold * (at.offset - self.centre)
         return self.F.T @ slope + self.alpha * at.theta, by_offset
 
+    def newton(self, at: Function, H: Curvature) -> Floats:
+        """Return theta (r,) of the least value of the model at a function, without constraints."""
+        slope, by_offset = self.slope(at)
+        return at.theta - H.solve(slope - by_offset * H.mean)
+
+    def span(self, at: Function) -> Floats:
+        """Return the span (1,) over the rows of the least function of the model at a function, without constraints."""
+        return np.ptp(self.F @ self.newton(at, self.curvature(at))[:, None], axis=0)
+
     def curvature(self, at: Function) -> Curvature:
         """Return the curvature of Newton's model."""
         h = self.w * self.loss.curvature(self.Y, at.f[:, None])
@@ -122,7 +131,7 @@ def minimise(
     at, length, H = start, np.inf, J.curvature(start)
     for _ in range(MOST_STEPS):
         slope, by_offset = J.slope(at)
-        newton = at.theta - H.solve(slope - by_offset * H.mean)
+        newton = J.newton(at, H)
         coef = solve_triangular(L, newton[:, None], lower=True, trans=1, check_finite=False)
         correction = correct(FreeFit(coef, H.solve))
         theta = newton + correction.d[:, 0] - at.theta

@@ -16,30 +16,29 @@ from typing import NamedTuple
 
 import numpy as np
 
+from salsa._utils.arrays import Floats
 from salsa.expansion import KernelExpansion
 from salsa.solvers.alpha import AlphaPath
-from salsa.solvers.anchors import Anchors
-from salsa.solvers.constrained import Minimum, PenalisedLoss, minimise
+from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.constrained import Function, Minimum, PenalisedLoss, minimise
 from salsa.solvers.cutting_planes import Correction, FreeFit, MonotoneFits
 from salsa.solvers.likelihood import (
     SEARCHED,
     Basis,
     Candidate,
     LikelihoodTask,
-    basis_of,
     degrees_of_freedom,
     held_out_of,
     least_error,
     null_loss,
 )
-from salsa.solvers.monotone import BASIS, constrained_penalties
+from salsa.solvers.monotone import BASIS, BASIS_TOLERANCE, constrained_penalties
 from salsa.solvers.penalised import Fits, Systems
 from salsa.solvers.penalties import Tried
 from salsa.solvers.slopes import Monotone
 
 Correct = Callable[[FreeFit], Correction]
 FINAL = 1e-8  # tolerance of the mean loss of the fit to all rows, as a share of the best constant's loss
-FINER = 0.01  # anchors are chosen for this share of the free fit's alpha: the alpha of monotone fits may be smaller
 
 
 class MonotoneCandidate(NamedTuple):
@@ -56,12 +55,13 @@ def constrain_likelihood(
     task.steps.step("proof of monotone slopes")
     if MonotoneFits(free.kernel, free.anchors, np.arange(0), np.zeros((0, 0)), monotone).proven(free.coef):
         return None
-    basis = chosen.basis
-    if basis.anchors is None:
-        rank = min(len(task.rows.X), BASIS)
-        basis = basis_of(task._replace(rank=rank), basis.kernel, FINER * chosen.path.alpha)
-    assert basis.anchors is not None
-    return LikelihoodFits(task, monotone, basis, basis.anchors).chosen(chosen)
+    kernel, _, anchors = chosen.basis
+    basis, X, threads = chosen.basis, task.rows.X, task.threads
+    if anchors is None:
+        draws = min(len(X), BASIS), BASIS_TOLERANCE, task.random_state
+        anchors = choose_anchors(kernel, X, *draws, n_threads=threads, steps=task.steps)
+        basis = Basis(kernel, anchors.features(X, n_threads=threads), anchors)
+    return LikelihoodFits(task, monotone, basis, anchors).chosen(chosen)
 
 
 class LikelihoodFits:
@@ -79,7 +79,7 @@ class LikelihoodFits:
         """Choose alpha, and fit all rows."""
         task, first = self.task, free.path.alpha
         start = self._free(first, None)
-        self.span = np.ptp(self.systems.predict(start)[:, -1], axis=0)
+        self.span = self._span(start, first)
         path, fits = free.path, start
         if task.splits.folds:  # a single group judges nothing
             penalties = constrained_penalties(self._attempt, first, self.basis.kernel, task.rows.X, task.alphas)
@@ -105,11 +105,20 @@ class LikelihoodFits:
 
     def _minimum(self, fits: Fits, s: int, alpha: float, correct: Correct, tolerance: float) -> Minimum:
         """Return the monotone fit of system s, which starts from the given fits."""
+        J, start = self._problem(fits, s, alpha)
+        return minimise(J, self.L, correct, start, tolerance * self.null)
+
+    def _problem(self, fits: Fits, s: int, alpha: float) -> tuple[PenalisedLoss, Function]:
+        """Return the penalised loss of system s, and its function among the given fits."""
         systems, centre = self.systems, float(self.systems.start().offset[s, 0])
         rows = systems.loss, systems.F, systems.Y, systems.W[:, s]
         J = PenalisedLoss(*rows, alpha, float(systems.hold[s]), centre)
-        start = J.function(fits.theta[:, s, 0], float(fits.offset[s, 0]))
-        return minimise(J, self.L, correct, start, tolerance * self.null)
+        return J, J.function(fits.theta[:, s, 0], float(fits.offset[s, 0]))
+
+    def _span(self, fits: Fits, alpha: float) -> Floats:
+        """Return the span (1,) of the free fit to all rows, whose last digits a large alpha hides from the loss."""
+        J, at = self._problem(fits, -1, alpha)
+        return J.span(at)
 
     def _candidate(self, path: AlphaPath, fits: Fits, found: Minimum) -> MonotoneCandidate:
         """Return the fit in the form of a free one; without a proof of its signs it is constant."""
