@@ -108,7 +108,8 @@ class PenalisedLoss:
 
     def span(self, at: Function) -> Floats:
         """Return the span (1,) over the rows of the least function of the model at a function, without constraints."""
-        return np.ptp(self.F @ self.newton(at, self.curvature(at))[:, None], axis=0)
+        span: Floats = np.ptp(self.F @ self.newton(at, self.curvature(at))[:, None], axis=0)
+        return span
 
     def curvature(self, at: Function) -> Curvature:
         """Return the curvature of Newton's model."""

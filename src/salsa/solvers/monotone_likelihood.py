@@ -78,14 +78,10 @@ class LikelihoodFits:
     def chosen(self, free: Candidate) -> MonotoneCandidate:
         """Choose alpha, and fit all rows."""
         task, first = self.task, free.path.alpha
-        start = self._free(first, None)
-        self.span = self._span(start, first)
-        path, fits = free.path, start
-        if task.splits.folds:  # a single group judges nothing
-            penalties = constrained_penalties(self._attempt, first, self.basis.kernel, task.rows.X, task.alphas)
-            path, kept = penalties.path, penalties.tried[penalties.best].solved
-            assert kept is not None  # the best penalty keeps its fits
-            fits = kept
+        self.span = self._span(self._free(first, None), first)
+        penalties = constrained_penalties(self._attempt, first, self.basis.kernel, task.rows.X, task.alphas)
+        path, fits = penalties.path, penalties.tried[penalties.best].solved
+        assert fits is not None  # the best penalty keeps its fits
         task.steps.step("monotone fit to all rows")
         found = self._minimum(fits, -1, path.alpha, partial(self.fits.fitted, span=self.span), FINAL)
         return self._candidate(path, fits, found)
