@@ -223,6 +223,19 @@ def test_terms_with_a_monotone_feature_have_at_most_order_two():
     assert largest_decrease(model, X, [1, 0, 0, 0]) <= 1e-8
 
 
+@pytest.mark.parametrize("sets", [[{0, 2}, {1, 3, 4}], [{0, 1, 2}, {1, 2, 3, 4}], [[0], [1]], [{0, 2, 4}, {1, 3}]])
+@pytest.mark.parametrize("options", [{}, {"relevance": "equal"}, {"interactions": "exact", "order": 2}])
+def test_monotone_within_sets_of_features(sets, options):
+    X, y, sign = simulated("pair", 120)
+    model = SalsaRegressor(**options, random_state=0, monotonic_cst=sign, interaction_cst=sets).fit(X, y)
+    assert largest_decrease(model, X, sign) <= 1e-8
+    allowed = [set(S) for S in sets] + [set(range(5)).difference(*sets)]
+    for term in model.expansion_.kernel.terms:
+        features = set(np.flatnonzero(term.relevance))
+        assert term.order == 1 or any(features <= S for S in allowed)
+        assert term.order <= 2 or not features & {0, 1}
+
+
 @pytest.mark.parametrize("sign", [[1, 1, 0], [1, -1, 1]])
 def test_one_free_feature_or_none(sign):
     rng = np.random.default_rng(0)
