@@ -75,7 +75,7 @@ from salsa.solvers.likelihood import (
     likelihood_bytes,
 )
 from salsa.solvers.monotone import FREE, constrain_exact, monotone_bytes
-from salsa.solvers.monotone_likelihood import constrain_likelihood
+from salsa.solvers.monotone_likelihood import constrain_likelihood, monotone_likelihood_bytes
 from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 from salsa.solvers.slopes import Monotone
 
@@ -260,7 +260,8 @@ def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
     """Return the peak memory of a fit of n rows that minimises a likelihood."""
     name, rank = _solver(options, n, D, outputs)
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
-    return likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
+    size = likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
+    return size if options.sign is None else max(size, monotone_likelihood_bytes(n, D, rank, folds))
 
 
 def _with_signs(options: Options, columns: Columns) -> Options:
@@ -447,7 +448,7 @@ def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:
     searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
     choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
     if options.sign is not None:
-        choices = max(choices, monotone_bytes(min(n, columns), D))
+        choices = max(choices, monotone_bytes(n, D, columns, folds))
     return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, columns, D), choices)
 
 

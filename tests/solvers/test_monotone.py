@@ -17,6 +17,7 @@ import salsa
 from salsa import AdditiveKernel, SalsaRegressor
 from salsa.solvers import cutting_planes
 from salsa.solvers.cutting_planes import FreeFit, MonotoneFits, nonnegative_program
+from salsa.solvers.monotone import monotone_bytes
 from salsa.solvers.ridge import solve_once
 from salsa.solvers.slopes import Monotone, Proof, Slopes
 from salsa.uncertainty.jackknife import ExactUncertainty
@@ -397,3 +398,9 @@ def test_missing_solver_is_an_error_that_says_what_to_install(monkeypatch):
 def test_free_fits_do_not_need_the_solver(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     SalsaRegressor(relevance="equal", order=1).fit(FRAME, FRAME["price"])
+
+
+@pytest.mark.parametrize(("n", "measured"), [(1000, 166), (2000, 231), (3000, 337)])
+def test_estimate_of_memory_is_near_the_measured_peak(n, measured):
+    """Peaks in MiB above the memory before the fit, of 5 features and the truth "pair"."""
+    assert 1.0 <= monotone_bytes(n, 5, n, 5) / 2**20 / measured < 1.2

@@ -242,6 +242,17 @@ def constrained_penalties(
     return near
 
 
-def monotone_bytes(m: int, D: int) -> int:
+def monotone_bytes(n: int, D: int, rank: int, folds: int) -> int:
+    """Return the peak memory of monotone fits to n rows of D features; with a rank of n the free fit is exact.
+
+    Exact fits hold the kernel matrix with the part of a fold, features, and moments of every training set; low-rank
+    fits hold two matrices of every fold. Both hold grids of kernel values for the slopes of a function of m anchors.
+    """
+    exact, m = rank >= n, min(n, rank)
+    rows, r, matrices = (n, min(n, BASIS), folds + 9) if exact else (0, m, 2 * folds + 9)
+    return 8 * (2 * rows * (rows + r) + matrices * r * r) + grid_bytes(m, D)
+
+
+def grid_bytes(m: int, D: int) -> int:
     """Return the memory for the slopes of a function of m anchors and D features: grids of kernel values."""
     return 8 * m * (FITTING[1] * D + 4 * FINEST_S)

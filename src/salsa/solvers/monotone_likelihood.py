@@ -32,7 +32,7 @@ from salsa.solvers.likelihood import (
     least_error,
     null_loss,
 )
-from salsa.solvers.monotone import BASIS, BASIS_TOLERANCE, constrained_penalties
+from salsa.solvers.monotone import BASIS, BASIS_TOLERANCE, constrained_penalties, grid_bytes
 from salsa.solvers.penalised import Fits, Systems
 from salsa.solvers.penalties import Tried
 from salsa.solvers.slopes import Monotone
@@ -132,3 +132,12 @@ def _with(fits: Fits, s: int, found: Minimum) -> Fits:
     theta, offset = fits.theta.copy(), fits.offset.copy()
     theta[:, s, 0], offset[s] = found.function[:2]
     return Fits(theta, offset, fits.converged and found.converged)
+
+
+def monotone_likelihood_bytes(n: int, D: int, rank: int, folds: int) -> int:
+    """Return the peak memory of monotone fits: features and their copies, and the matrices of every system.
+
+    With a rank of n, the features of the exact free fit are held, too.
+    """
+    r, free = (min(n, BASIS), n) if rank >= n else (rank, 0)
+    return 8 * (n * (4 * r + free) + (2 * folds + 6) * r * r) + grid_bytes(r, D)
