@@ -146,11 +146,12 @@ class MonotoneFits:
         values, s = one.least(coef, t, size)
         edge = np.concatenate([[np.inf], values, [np.inf]])
         low = np.flatnonzero((values < least) & (values <= edge[:-2]) & (values <= edge[2:]))
-        points, known = [(number, np.append(t[i], s[i]).tobytes()) for i in low], set(self.points)
-        low = low[[point not in known for point in points]] if len(low) else low
+        points = {i: (number, np.append(t[i], s[i]).tobytes()) for i in low.tolist()}
+        known = set(self.points)
+        low = np.array([i for i, point in points.items() if point not in known], dtype=np.intp)
         low = low[np.argsort(values[low], kind="stable")][:NEW_POINTS]
         if len(low):
-            self.points += [(number, np.append(t[i], s[i]).tobytes()) for i in low]
+            self.points += [points[i] for i in low.tolist()]
             new = one.functionals(t[low], s[low])
             G = solve_triangular(self.L, new[:, self.places].T, lower=True, check_finite=False).T
             self.functionals, self.G = np.vstack([self.functionals, new]), np.vstack([self.G, G])
