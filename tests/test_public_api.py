@@ -48,6 +48,14 @@ def test_the_regressor_has_exactly_these_parameters():
     assert list(inspect.signature(salsa.SalsaRegressor).parameters) == names.split()
 
 
+def test_the_classifier_has_exactly_these_parameters():
+    names = (
+        "order alpha class_weight relevance interactions interaction_cst monotonic_cst kernel bandwidth solver rank cv"
+        " categorical_features memory_limit n_jobs random_state verbose"
+    )
+    assert list(inspect.signature(salsa.SalsaClassifier).parameters) == names.split()
+
+
 def test_every_parameter_and_attribute_is_documented():
     doc = inspect.getdoc(salsa.SalsaRegressor)
     for name in inspect.signature(salsa.SalsaRegressor).parameters:

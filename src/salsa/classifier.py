@@ -37,6 +37,9 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     Parameters
     ----------
     order, alpha, relevance, interactions, interaction_cst, kernel, bandwidth : as in ``SalsaRegressor``.
+    monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
+        1 if the probability of the second class may not fall with a feature, -1 if it may not rise, 0 if it is free: as
+        in scikit-learn's ``HistGradientBoostingClassifier``. For two classes only; docs/monotone.md has the details.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
         table in which the classes have these weights.
@@ -72,6 +75,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         relevance: Any = "learned",
         interactions: str = "up_to",
         interaction_cst: Any = None,
+        monotonic_cst: Any = None,
         kernel: str = "auto",
         bandwidth: Any = "auto",
         solver: str = "auto",
@@ -89,6 +93,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         self.relevance = relevance
         self.interactions = interactions
         self.interaction_cst = interaction_cst
+        self.monotonic_cst = monotonic_cst
         self.kernel = kernel
         self.bandwidth = bandwidth
         self.solver = solver
@@ -117,7 +122,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
                 weight = compute_sample_weight(self.class_weight, labels)
                 weight = weight if sample_weight is None else weight * np.asarray(sample_weight, dtype=np.float64)
             used = np.ones(len(labels), dtype=bool) if weight is None else checked_weights(weight, labels[:, None]) > 0
-            classes = classes_of(labels[used])
+            classes = self._classes_of(labels[used])
             fitted = fit_table(options, X, coded_labels(classes, labels), weight, groups, progress)
             assign(self, fitted._replace(classes=classes))
             progress.end()
@@ -137,7 +142,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
                 labels = [checked_labels(block.y) for block in source() if len(block.X)]
                 if not labels:
                     raise ValueError("there are no rows: a fit needs at least one block with rows")
-                classes = classes_of(np.concatenate(labels))
+                classes = self._classes_of(np.concatenate(labels))
 
                 def coded() -> Any:
                     return (
@@ -195,6 +200,14 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
         target = uncertainty.target[row]
         code = target[:, 0].astype(np.intp) if target.shape[1] == 1 else np.argmax(target, axis=1)
         return self.classes_[code], probabilities(self, f)
+
+    def _classes_of(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the classes of the rows that are used; more than two have no order that could be monotone."""
+        classes = classes_of(labels)
+        if self.monotonic_cst is not None and len(classes) > 2:
+            advice = f"y has {len(classes)} classes: give monotonic_cst=None, or fit one class against the others"
+            raise ValueError(f"monotonic constraints are not supported for multiclass classification; {advice}")
+        return classes
 
     @property
     def classes_(self) -> NDArray[Any]:

@@ -57,16 +57,25 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
-from salsa.selection.deviance import choose_by_deviance, fit_to_all_rows, robust_targets
+from salsa.selection.deviance import Choice, choose_by_deviance, fit_to_all_rows, robust_targets
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.alpha import AlphaPath
 from salsa.solvers.cutting_planes import import_clarabel
-from salsa.solvers.likelihood import LIKELIHOOD_ADVICE, Candidate, LikelihoodTask, calibrated, finish, likelihood_bytes
-from salsa.solvers.monotone import constrain_exact, monotone_bytes
+from salsa.solvers.likelihood import (
+    LIKELIHOOD_ADVICE,
+    Candidate,
+    LikelihoodSolution,
+    LikelihoodTask,
+    finish,
+    likelihood_bytes,
+)
+from salsa.solvers.monotone import FREE, constrain_exact, monotone_bytes
+from salsa.solvers.monotone_likelihood import constrain_likelihood, monotone_likelihood_bytes
 from salsa.solvers.need import DEFAULT_RANK, SEARCH_ROWS, Size, check_memory, choice_bytes
 from salsa.solvers.slopes import Monotone
 
@@ -244,9 +253,10 @@ def _fit_likelihood(
             small = sample.some(places)._replace(rank=None)
             choice = choose_by_deviance(small, problem.rows(places), plan, progress, rescaled)
             choice = fit_to_all_rows(task, choice, progress)
-        task, chosen, search = choice
-        factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) if name == "log_loss" else 1.0
-        expansion, uncertainty, more = finish(task, chosen, factor, unit)
+        solution, search = finish(choice.task, choice.candidate, unit), choice.search
+        if (monotone := _monotone(options, seen)) is not None:
+            search, solution = _constrained_likelihood(choice, monotone, solution, unit, progress)
+    expansion, uncertainty, more = solution
     search = replace(search, contenders=plan.contenders)
     shares = expansion.shares_of_terms(n_threads=options.resources.threads)
     search = replace(search, terms=components_of(expansion.kernel, shares))
@@ -259,7 +269,8 @@ def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
     """Return the peak memory of a fit of n rows that minimises a likelihood."""
     name, rank = _solver(options, n, D, outputs)
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
-    return likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
+    size = likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
+    return size if options.sign is None else max(size, monotone_likelihood_bytes(n, D, rank, folds))
 
 
 def _with_signs(options: Options, columns: Columns) -> Options:
@@ -298,10 +309,30 @@ def _constrained(
     begin, solution = time.perf_counter(), constrain_exact(task, monotone, free)
     if solution.path is None:
         return found, solution
-    result = OrderResult(found.order, solution.path, solution.degrees_of_freedom, time.perf_counter() - begin)
+    seconds = time.perf_counter() - begin
+    return _with_path(found, solution.path, solution.degrees_of_freedom, seconds, progress), solution
+
+
+def _constrained_likelihood(
+    choice: Choice, monotone: Monotone, free: LikelihoodSolution, unit: Floats, progress: Progress
+) -> tuple[OrderSearch, LikelihoodSolution]:
+    """Return the monotone fit that minimises a likelihood; its alpha takes the place of the free fit's."""
+    task, chosen, search = choice
+    begin, found = time.perf_counter(), constrain_likelihood(task, monotone, chosen, free.expansion)
+    if found is None:
+        return search, free._replace(notes=(*free.notes, FREE))
+    candidate, solution = found.candidate, finish(task, found.candidate, unit)
+    seconds = time.perf_counter() - begin
+    search = _with_path(search, candidate.path, candidate.degrees_of_freedom, seconds, progress)
+    return search, solution._replace(notes=(*solution.notes, *found.notes))
+
+
+def _with_path(found: OrderSearch, path: AlphaPath, freedom: float, seconds: float, progress: Progress) -> OrderSearch:
+    """Return the search with the alphas of monotone fits in the place of those of the free fits of this order."""
+    result = OrderResult(found.order, path, freedom, seconds)
     tell(progress, result)
     results = (*(other for other in found.results if other.order != found.order), result)
-    return OrderSearch(results, found.order, solution.path.alpha, found.notes), solution
+    return OrderSearch(results, found.order, path.alpha, found.notes)
 
 
 def _fit_many(
@@ -426,7 +457,7 @@ def _size(options: Options, n: int, D: int, outputs: int, columns: int) -> Size:
     searched = len(options.order.candidates) != 1 or options.alphas is None or len(options.alphas) > 1
     choices = choice_bytes(n, searched=searched, learned=options.kernel.learned)
     if options.sign is not None:
-        choices = max(choices, monotone_bytes(min(n, columns), D))
+        choices = max(choices, monotone_bytes(n, D, columns, folds))
     return Size(n, D, outputs, folds, thread_count(options.resources.threads, n, columns, D), choices)
 
 

@@ -70,10 +70,11 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         absent exactly. Features that are in no set form one additional set. "pairwise" allows the orders 1 and 2,
         "no_interactions" order 1 alone.
     monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
-        1: f increases with the feature, -1: f decreases, 0: free; as in HistGradientBoostingRegressor. The sign of the
-        slope is proven everywhere in the box of the training range. Terms with such a feature have at most order two;
-        products have the other features. Needs the package clarabel (``pip install 'salsa-learn[constraints]'``),
-        base kernels "matern52" or "gaussian", and the solvers "exact" (by default up to 3000 rows) or "lowrank".
+        1: f increases with the feature, -1: f decreases, 0: free; as in HistGradientBoostingRegressor. Means, quantiles
+        and centres of all losses rise with f. The sign of the slope is proven everywhere in the box of the training
+        range. Terms with such a feature have at most order two; products have the other features. Needs the package
+        clarabel (``pip install 'salsa-learn[constraints]'``), base kernels "matern52" or "gaussian", and the solvers
+        "exact" (by default up to 3000 rows) or "lowrank".
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"
         is Gaussian (the paper) if relevances are equal or given, otherwise Matern 5/2; learned sums also have a rough

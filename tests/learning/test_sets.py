@@ -9,7 +9,7 @@ from learning.problems import problem_of, small_problem
 from salsa.learning import Form
 from salsa.learning.learn import STARTS, Posterior, drop_terms, learn_again, learn_kernel, only_features, prune_kernel
 from salsa.learning.parameters import SumParameters, completed, products_fit
-from salsa.selection.race import low_forms, set_forms
+from salsa.selection.race import low_forms, monotone_set_forms, set_forms
 
 PAIRS = ((0, 1), (2, 3))
 #: low orders, products, overlapping sets, and lone features
@@ -52,6 +52,17 @@ class TestForms:
     def test_without_sets_the_first_form_tells_which_features_matter(self):
         forms = (Form("matern52", 1, 1), Form("laplace", 1, 1))
         assert low_forms(forms) == forms[:1]
+
+    def test_products_of_sets_with_monotone_features_have_the_free_ones(self):
+        forms = monotone_set_forms(((0, 1, 2), (1, 3), (4,)), np.array([1, 0, 0, 0, 1], bool), None)
+        low = (Form("matern52", 1, 2, ((0, 1, 2),)), Form("matern52", 1, 2, ((1, 3),)), Form("matern52", 1, 1, ((4,),)))
+        free = [((1, 2),), ((1, 3),)]
+        assert forms == (*low, *(Form(base, sets=S) for S in free for base in ("matern52", "laplace")))
+        assert low_forms(forms) == low
+
+    def test_products_are_kept_where_no_low_orders_tell(self):
+        forms = (Form("matern52", 2, 2, ((0, 1, 2),)), Form("matern52", sets=((3, 4),)))
+        assert low_forms(forms) == forms
 
     def test_products_are_possible_while_their_numbers_are_float64(self):
         assert products_fit(1000, 1000)

@@ -17,6 +17,7 @@ import salsa
 from salsa import AdditiveKernel, SalsaRegressor
 from salsa.solvers import cutting_planes
 from salsa.solvers.cutting_planes import FreeFit, MonotoneFits, nonnegative_program
+from salsa.solvers.monotone import monotone_bytes
 from salsa.solvers.ridge import solve_once
 from salsa.solvers.slopes import Monotone, Proof, Slopes
 from salsa.uncertainty.jackknife import ExactUncertainty
@@ -223,6 +224,19 @@ def test_terms_with_a_monotone_feature_have_at_most_order_two():
     assert largest_decrease(model, X, [1, 0, 0, 0]) <= 1e-8
 
 
+@pytest.mark.parametrize("sets", [[{0, 2}, {1, 3, 4}], [{0, 1, 2}, {1, 2, 3, 4}], [[0], [1]], [{0, 2, 4}, {1, 3}]])
+@pytest.mark.parametrize("options", [{}, {"relevance": "equal"}, {"interactions": "exact", "order": 2}])
+def test_monotone_within_sets_of_features(sets, options):
+    X, y, sign = simulated("pair", 120)
+    model = SalsaRegressor(**options, random_state=0, monotonic_cst=sign, interaction_cst=sets).fit(X, y)
+    assert largest_decrease(model, X, sign) <= 1e-8
+    allowed = [set(S) for S in sets] + [set(range(5)).difference(*sets)]
+    for term in model.expansion_.kernel.terms:
+        features = set(np.flatnonzero(term.relevance))
+        assert term.order == 1 or any(features <= S for S in allowed)
+        assert term.order <= 2 or not features & {0, 1}
+
+
 @pytest.mark.parametrize("sign", [[1, 1, 0], [1, -1, 1]])
 def test_one_free_feature_or_none(sign):
     rng = np.random.default_rng(0)
@@ -384,3 +398,9 @@ def test_missing_solver_is_an_error_that_says_what_to_install(monkeypatch):
 def test_free_fits_do_not_need_the_solver(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     SalsaRegressor(relevance="equal", order=1).fit(FRAME, FRAME["price"])
+
+
+@pytest.mark.parametrize(("n", "measured"), [(1000, 166), (2000, 231), (3000, 337)])
+def test_estimate_of_memory_is_near_the_measured_peak(n, measured):
+    """Peaks in MiB above the memory before the fit, of 5 features and the truth "pair"."""
+    assert 1.0 <= monotone_bytes(n, 5, n, 5) / 2**20 / measured < 1.2

@@ -29,6 +29,7 @@ from salsa.selection.race import (
     SMOOTH,
     finish,
     monotone_forms,
+    monotone_set_forms,
     race,
     set_forms,
     sum_forms,
@@ -135,7 +136,8 @@ def _candidates(options: Options, problem: Problem, varying: NDArray[np.bool_]) 
     sets = sets if len(sets) > 1 else ()
     if choice.up_to and not orders and highest is None:
         if options.sign is not None:
-            return [monotone_forms(varying, options.sign != 0, base)]
+            monotone = options.sign != 0
+            return [monotone_set_forms(sets, monotone, base) if sets else monotone_forms(varying, monotone, base)]
         return [set_forms(sets, D, base) if sets else sum_forms(count, D, base)]
     if not orders and choice.up_to and highest is not None:
         orders = (highest,)

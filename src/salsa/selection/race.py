@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats
 from salsa._utils.progress import SILENT, Progress, Steps
 from salsa._utils.weighted import mean_and_standard_error
-from salsa.data.interaction_sets import Sets, disjoint_layers, lone_features
+from salsa.data.interaction_sets import Sets, disjoint_layers, lone_features, maximal
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.sum import sum_of
@@ -129,13 +129,18 @@ def set_forms(sets: Sets, D: int, base: str | None, highest: int | None = None) 
 
 
 def low_forms(forms: Forms) -> Forms:
-    """Return the first form of every layer of sets: without sets the first form, the term of low orders."""
+    """Return the terms of low orders: without sets the first form.
+
+    With sets, a product of features that no other term has in low orders is kept, too.
+    """
     if not forms[0].sets:
         return forms[:1]
-    first: dict[Sets, Form] = {}
-    for form in forms:
-        first.setdefault(form.sets, form)
-    return tuple(first.values())
+    low = {S for form in forms if not form.is_product for S in form.sets}
+
+    def told(S: tuple[int, ...]) -> bool:
+        return S in low or any(set(S) <= set(T) for T in low)
+
+    return tuple(form for form in forms if not (form.is_product and all(map(told, form.sets))))
 
 
 def monotone_forms(varying: Features, monotone: Features, base: str | None) -> Forms:
@@ -150,6 +155,17 @@ def monotone_forms(varying: Features, monotone: Features, base: str | None) -> F
     bases = ((base,) if base else (SMOOTH, ROUGH))[0 if free.sum() > 1 else 1 :]
     products = (tuple(np.flatnonzero(free).tolist()),)
     return low, *(Form(name, sets=products) for name in bases)
+
+
+def monotone_set_forms(sets: Sets, monotone: Features, base: str | None) -> Forms:
+    """Return the terms for sets of features of which some are monotone: low orders of every set, as ``set_forms`` has.
+
+    The products have the other features of every set. Those of sets within other sets are left out.
+    """
+    low, D = set_forms(sets, len(monotone), base, 2), len(monotone)
+    free = maximal([j for j in S if not monotone[j]] for S in sets)
+    layers = [layer for layer in disjoint_layers(free) if products_fit(len(layer[0]), D)]
+    return *low, *(Form(name, sets=layer) for layer in layers for name in ((base,) if base else (SMOOTH, ROUGH)))
 
 
 def race(

@@ -70,6 +70,7 @@ class MonotoneFits:
         self.functionals = np.zeros((0, len(anchors)))  # (points, m)
         self.G = np.zeros((0, len(places)))  # (points, r): slopes of phi
         self.owner = np.zeros(0, dtype=np.intp)  # (points,): number among `slopes`
+        self.points: list[tuple[int, bytes]] = []  # (points,): owner, and the digits of t and s
         self.idle = np.zeros(0)  # (points,): programs in a row that did not need the point
         self.joined = 0  # number of points that ever joined
 
@@ -137,13 +138,20 @@ class MonotoneFits:
         return d, coef
 
     def _join(self, number: int, coef: Floats, t: Floats, size: int, least: float) -> None:
-        """Add the local minima among the points t (T,) with slopes below `least` to the points of the program."""
+        """Add the local minima among the points t (T,) with slopes below `least` to the points of the program.
+
+        A point that is in the program already misses its margin by rounding errors of the solver alone.
+        """
         one = self.slopes[number]
         values, s = one.least(coef, t, size)
         edge = np.concatenate([[np.inf], values, [np.inf]])
         low = np.flatnonzero((values < least) & (values <= edge[:-2]) & (values <= edge[2:]))
+        points = {i: (number, np.append(t[i], s[i]).tobytes()) for i in low.tolist()}
+        known = set(self.points)
+        low = np.array([i for i, point in points.items() if point not in known], dtype=np.intp)
         low = low[np.argsort(values[low], kind="stable")][:NEW_POINTS]
         if len(low):
+            self.points += [points[i] for i in low.tolist()]
             new = one.functionals(t[low], s[low])
             G = solve_triangular(self.L, new[:, self.places].T, lower=True, check_finite=False).T
             self.functionals, self.G = np.vstack([self.functionals, new]), np.vstack([self.G, G])
@@ -170,7 +178,7 @@ class MonotoneFits:
 
     def _keep(self, kept: NDArray[np.bool_]) -> None:
         self.functionals, self.G, self.owner = self.functionals[kept], self.G[kept], self.owner[kept]
-        self.idle = self.idle[kept]
+        self.idle, self.points = self.idle[kept], [point for point, keep in zip(self.points, kept, strict=True) if keep]
 
 
 def nonnegative_program(Q: Floats, b: Floats) -> Floats:

@@ -122,15 +122,12 @@ def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
 
 def _features(anchors: Anchors, X: Floats, threads: int | None) -> NDArray[np.float32]:
     """Return the features of all rows, rounded to float32, by blocks and threads."""
-    F, pool = (
-        np.empty((len(X), len(anchors.points)), dtype=np.float32),
-        thread_count(threads, len(X), *anchors.points.shape),
-    )
+    F = np.empty((len(X), len(anchors.points)), dtype=np.float32)
 
     def fill(rows: slice) -> None:
         F[rows] = anchors.features(X[rows], n_threads=1)
 
-    for _ in mapped(fill, _blocks(len(X)), pool):
+    for _ in mapped(fill, _blocks(len(X)), thread_count(threads, len(X), *anchors.points.shape)):
         pass
     return F
 
@@ -148,13 +145,13 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float | None 
     systems = Systems(basis.F, rows.Y, rows.weight, folds, loss, lengths=basis.lengths, threads=task.threads)
     null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
     tried: dict[float, Fits] = {}
-    least = UNSEEN / len(rows.Y) / null if isinstance(loss, Logistic | Softmax) else 0.0
+    least = least_error(loss, len(rows.Y), null)
 
     def error_of(alpha: float) -> tuple[float, float]:
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
-        error, spread = _held_out(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+        error, spread = held_out_of(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
         return max(error, least), spread
 
     if not folds:  # a single observation or group judges nothing
@@ -167,8 +164,9 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float | None 
     start = tried.get(path.alpha, systems.start())
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
     f = systems.predict(fits)[:, -1]
-    sums = _working_sums(task, basis, f)
-    return Candidate(basis, path, fits, _held_out(task, systems, fits), f, sums, _degrees_of_freedom(sums, path.alpha))
+    sums = working_sums(task, basis, f)
+    held_out = held_out_of(task, systems, fits)
+    return Candidate(basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha))
 
 
 def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
@@ -176,13 +174,19 @@ def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
     return float(w @ loss.judge(Y, np.zeros_like(Y) + loss.constant(Y, w)) / w.sum()) or 1.0
 
 
+def least_error(loss: Likelihood, n: int, null: float) -> float:
+    """Return the held-out loss of n rows, in units of the best constant's loss, below which losses count as equal."""
+    return UNSEEN / n / null if isinstance(loss, Logistic | Softmax) else 0.0
+
+
 def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> float:
     """Return the factor of f with the least held-out log loss: probabilities that are too sure have one below 1.
 
-    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC).
+    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC). It is 1 for
+    losses of numbers.
     """
     row, f, *_ = held_out
-    if len(row) == 0:
+    if len(row) == 0 or not isinstance(loss, Logistic | Softmax):
         return 1.0
     target, weight = Y[row], w[row]
 
@@ -200,9 +204,10 @@ def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exa
     return features + 16 * n * D + systems
 
 
-def finish(task: LikelihoodTask, chosen: Candidate, factor: float, unit: Floats) -> LikelihoodSolution:
-    """Return the function times `factor`, in the units (q,) of the target, with its uncertainty."""
-    rows, kernel, alpha, scale = task.rows, chosen.basis.kernel, chosen.path.alpha, factor * unit
+def finish(task: LikelihoodTask, chosen: Candidate, unit: Floats) -> LikelihoodSolution:
+    """Return the calibrated function, in the units (q,) of the target, with its uncertainty."""
+    rows, kernel, alpha = task.rows, chosen.basis.kernel, chosen.path.alpha
+    scale = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) * unit
     shift = _shift(task, chosen.held_out)
     held_out, target = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift)), unit * rows.Y
     loss = task.loss.times(unit)
@@ -256,7 +261,7 @@ def _exact(
     return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 
-def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
+def held_out_of(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
     """Return what the fits without each fold predict for its tested rows."""
     f, folds = systems.predict(fits), task.splits.folds
     row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in folds)])
@@ -266,19 +271,18 @@ def _held_out(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
     return HeldOut(row, held, np.ones(len(row)) if counts is None else counts[row], units)
 
 
-def _working_sums(task: LikelihoodTask, basis: Basis, f: Floats) -> Sums:
+def working_sums(task: LikelihoodTask, basis: Basis, f: Floats) -> Sums:
     """Return the sums over all rows of the working response, with the working weights, by blocks and threads."""
     z, h = task.loss.working(task.rows.Y, f)
     w, F, (n, r) = task.rows.weight * h, basis.F, basis.F.shape
-    parts = mapped(
-        lambda rows: Sums.of(F[rows].astype(np.float64), z[rows], w[rows]),
-        _blocks(n),
-        thread_count(task.threads, n, r, 1),
-    )
-    return reduce(Sums.plus, parts)
+
+    def part(rows: slice) -> Sums:
+        return Sums.of(F[rows].astype(np.float64), z[rows], w[rows])
+
+    return reduce(Sums.plus, mapped(part, _blocks(n), thread_count(task.threads, n, r, 1)))
 
 
-def _degrees_of_freedom(rows: Sums, alpha: float) -> float:
+def degrees_of_freedom(rows: Sums, alpha: float) -> float:
     """Return the trace of the smoother of the working response, r - alpha tr (C + alpha I)^-1, plus one."""
     C = (rows.xx - np.outer(rows.x, rows.x / rows.weight)).T
     C.flat[:: len(C) + 1] += alpha

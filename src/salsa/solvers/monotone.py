@@ -10,7 +10,7 @@ Exact fits are corrected on up to BASIS anchors among their rows, low-rank fits 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from salsa._utils.linalg import positive_factor
 from salsa._utils.sums import HeldOutSums, RidgePath, pooled_error
 from salsa.data.splits import StoredFolds, TableSplits, fold_numbers
 from salsa.expansion import KernelExpansion
+from salsa.kernels import Kernel
 from salsa.solvers import RidgeTask, Solution
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, AlphaPath, Score, mean_diagonal
 from salsa.solvers.anchors import Anchors, pivoted_cholesky
@@ -92,7 +93,7 @@ def constrain_on_anchors(
         errors = [part.squared_error_of(part.path.V.T @ theta) for part, (theta, _) in pairs]
         return Tried(*pooled_error(folds.parts, folds.variance, errors), found)
 
-    penalties = _penalties(attempt, free.alpha, task)
+    penalties = constrained_penalties(attempt, free.alpha, task.kernel, task.sample.X, task.alphas)
     step("monotone fit to all rows")
     alpha, without = penalties.best, penalties.tried[penalties.best].solved
     assert without is not None  # the best penalty keeps its solutions
@@ -159,7 +160,7 @@ class ExactFits:
             found = self.without(alpha)
             return Tried(*score(found.residuals), found)
 
-        return _penalties(attempt, task.alpha, task)
+        return constrained_penalties(attempt, task.alpha, task.kernel, task.sample.X, task.alphas)
 
     def degrees_of_freedom(self, alpha: float) -> float:
         """Return the trace of the free fit's smoother on the anchors, plus one for the intercept."""
@@ -222,19 +223,36 @@ class NearPenalties(Penalties[T]):
         return min(good, key=lambda alpha: abs(np.log(alpha / first)))
 
 
-def _penalties(attempt: Callable[[float, T | None], Tried[T]], first: float, task: RidgeTask) -> Penalties[T]:
+def constrained_penalties(
+    attempt: Callable[[float, T | None], Tried[T]],
+    first: float,
+    kernel: Kernel,
+    X: Floats,
+    alphas: Sequence[float] | None,
+) -> Penalties[T]:
     """Return the penalties that were tried: the given ones, or half decades from the free fit's on."""
-    diagonal = mean_diagonal(task.kernel, task.sample.X)
+    diagonal = mean_diagonal(kernel, X)
     floor = ALPHA_FLOOR * diagonal
-    if task.alphas is not None:
+    if alphas is not None:
         given = Penalties(attempt)
-        given.attempt_all([max(alpha, floor) for alpha in task.alphas])
+        given.attempt_all([max(alpha, floor) for alpha in alphas])
         return given
     near = NearPenalties(attempt)
     near.search(max(first, floor), floor, 10.0 ** LOG10_LIMITS[1] * diagonal)
     return near
 
 
-def monotone_bytes(m: int, D: int) -> int:
+def monotone_bytes(n: int, D: int, rank: int, folds: int) -> int:
+    """Return the peak memory of monotone fits to n rows of D features; with a rank of n the free fit is exact.
+
+    Exact fits hold the kernel matrix with the part of a fold, features, and moments of every training set; low-rank
+    fits hold two matrices of every fold. Both hold grids of kernel values for the slopes of a function of m anchors.
+    """
+    exact, m = rank >= n, min(n, rank)
+    rows, r, matrices = (n, min(n, BASIS), folds + 9) if exact else (0, m, 2 * folds + 9)
+    return 8 * (2 * rows * (rows + r) + matrices * r * r) + grid_bytes(m, D)
+
+
+def grid_bytes(m: int, D: int) -> int:
     """Return the memory for the slopes of a function of m anchors and D features: grids of kernel values."""
     return 8 * m * (FITTING[1] * D + 4 * FINEST_S)
