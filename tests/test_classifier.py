@@ -5,12 +5,14 @@ import pandas as pd
 import pytest
 from conftest import additive_truth
 from sklearn.base import clone
+from sklearn.datasets import load_wine
 from sklearn.metrics import log_loss
-from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit, train_test_split
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import SalsaClassifier, explain
+from salsa.selection.deviance import UNCONFIRMED
 
 QUICK = {"order": 2, "relevance": "equal", "random_state": 0}
 
@@ -168,6 +170,24 @@ def test_probabilities_of_noise_are_the_frequencies():
     p = SalsaClassifier(random_state=0).fit(X, y).predict_proba(rng.normal(size=(500, 3)))[:, 1]
     assert p.mean() == pytest.approx(y.mean(), abs=0.05)
     assert p.std() < 0.1
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_constant_function_has_the_frequencies(seed):
+    """Folds without a share of a class have more of it to test: calibration by them must not move the shares."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(60, 3)), rng.random(60) < 0.3
+    model = SalsaClassifier(relevance=np.zeros(3), random_state=seed).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=1e-6)
+
+
+def test_learned_relevances_must_lower_the_log_loss_clearly():
+    X, y = load_wine(return_X_y=True)
+    X, X_new, y, y_new = train_test_split(X, y, test_size=0.3, stratify=y, random_state=3)
+    model = SalsaClassifier(random_state=0).fit(X, y)
+    assert UNCONFIRMED in model.search_.notes
+    assert model.search_.winner.origin == "equal"
+    assert log_loss(y_new, model.predict_proba(X_new)) < 0.1
 
 
 def test_held_out_probabilities_are_honest():

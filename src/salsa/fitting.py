@@ -57,7 +57,7 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import Options
-from salsa.selection.deviance import Choice, choose_by_deviance, fit_to_all_rows, robust_targets
+from salsa.selection.deviance import Choice, choose_by_deviance, confirmed, fit_to_all_rows, robust_targets
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
@@ -245,7 +245,7 @@ def _fit_likelihood(
         if scaled:
             equal = equal_kernel(options, problem, min(ROBUST_ORDER, D))
             problem = problem_of(sample, robust_targets(sample, equal))
-        plan = make_plan(options, problem, LOSS, progress)
+        plan = confirmed(sample, make_plan(options, problem, LOSS, progress), progress)
         if rank is None:
             choice = choose_by_deviance(task, problem, plan, progress, rescaled)
         else:

@@ -48,7 +48,8 @@ WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
-_LATER = {"target_transform", "interaction_cst"}  # files of earlier versions lack these; other files always hold them
+#: files of earlier versions lack these; other files always hold them
+_LATER = {"target_transform", "interaction_cst", "monotonic_cst", "loss", "quantile"}
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
 Other = TypeVar("Other")

@@ -13,22 +13,28 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from salsa._utils.arrays import Floats
 from salsa._utils.progress import Progress
+from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
 from salsa.kernels import Kernel
 from salsa.learning import LearnedKernel, Problem
 from salsa.learning.learn import drop_terms, learn_again
-from salsa.losses import HUBER, Huber, Likelihood, robust_spread
+from salsa.losses import HUBER, Huber, Likelihood, Logistic, Softmax, robust_spread
 from salsa.selection.order import smallest_good_order, tell
 from salsa.selection.plan import Plan
-from salsa.selection.race import TERM_ALLOWANCE, without_empty_orders
+from salsa.selection.race import DOUBT, TERM_ALLOWANCE, without_empty_orders
 from salsa.selection.results import OrderResult, OrderSearch
 from salsa.solvers.likelihood import Candidate, LikelihoodTask, basis_of, cross_validate_alpha
 
 ROUNDS = 2  # the most times that a kernel is learned again on the working response
 LEARNING_ROWS = 2000  # rows that it is learned from
 ANCHORED = 0.1  # anchors of all rows are chosen for this share of the sample's alpha
+UNCONFIRMED = (
+    "equal relevances are kept: learned ones do not lower the held-out log loss by more than its standard error"
+)
 EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the mean diagonal of the kernel matrix
 
 
@@ -80,6 +86,35 @@ def choose_by_deviance(
     candidate, result = _best(tried)
     results = tuple(found for _, found in tried.values())
     return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+
+
+def confirmed(task: LikelihoodTask, plan: Plan, progress: Progress) -> Plan:
+    """Return the plan, or the one with equal relevances unless learned ones have a clearly lower held-out log loss.
+
+    Labels say less than numbers: kernels that are learned from few rows of them win the race, which squared errors
+    judge, by chance. Each row is judged by the kernel that was learned on the half without it. Other losses than those
+    of classes are not judged again.
+    """
+    if plan.appeal is None or not isinstance(task.loss, Logistic | Softmax):
+        return plan
+    raced, half, pair, equal, other = plan.appeal
+    progress.step(f"judging learned relevances by the log loss of {len(raced)} rows")
+    sample = task.some(raced)._replace(rank=None)
+    first, *second, reference = (_held_out_losses(sample, kernel) for kernel in (*pair, equal))
+    learned = np.where(half == 1, first, second[0] if second else np.nan)
+    known, unit = ~np.isnan(learned + reference), sample.splits.unit
+    gain, doubt = mean_and_standard_error(
+        (reference - learned)[known], sample.rows.weight[known], None if unit is None else unit[known]
+    )
+    return plan if gain > DOUBT * doubt else other._replace(note=UNCONFIRMED)
+
+
+def _held_out_losses(task: LikelihoodTask, kernel: Kernel) -> Floats:
+    """Return the losses (n,) of held-out predictions, at the best alpha; NaN of rows that no fold tests."""
+    row, f, *_ = _evaluated(task, kernel).held_out
+    losses = np.full(len(task.rows.Y), np.nan)
+    losses[row] = task.loss.judge(task.rows.Y[row], f)
+    return losses
 
 
 def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) -> Choice:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.progress import Progress
 from salsa.data.interaction_sets import Sets, disjoint_layers, lone_features, maximal
 from salsa.kernels import Kernel
@@ -45,6 +45,16 @@ OVERTAKEN = "relevances are learned: equal ones were clearly better with {} rows
 DIAGONAL_LIMITS = (1e-100, 1e100)  # beyond these diagonals of a kernel, coefficients may leave the range of float64
 
 
+class Appeal(NamedTuple):
+    """What another loss needs to judge the race again: rows, either half's winner, and the kernel it has beaten."""
+
+    raced: Places  # rows of the race
+    half: Places  # (m,) of these rows
+    pair: tuple[Kernel, ...]  # learned on either half
+    equal: Kernel
+    plan: Plan  # if equal relevances win
+
+
 class Plan(NamedTuple):
     """The kernel of every order, how orders are tried, the result of the race, and the variance of groups' levels."""
 
@@ -54,6 +64,7 @@ class Plan(NamedTuple):
     contenders: tuple[Contender, ...] = ()
     note: str | None = None
     learned: LearnedKernel | None = None  # the winner of the race, if its relevances are learned
+    appeal: Appeal | None = None  # against this winner, unless there is no doubt
 
 
 def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress) -> Plan:
@@ -85,8 +96,10 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     contenders = found.record(equal_won=learned is None)
     if learned is None:
         return Plan(kernel_of, rule, rho, contenders, EQUAL)
+    pair, simple = tuple(half.kernel for half in found.winner.pair), found.record(equal_won=True)
+    appeal = None if found.certain else Appeal(raced, found.half, pair, equal, Plan(kernel_of, rule, rho, simple))
     rule, kernel = given([learned.kernel.order]), learned.kernel
-    return Plan(lambda order: kernel, rule, learned.rho, contenders, note, learned)
+    return Plan(lambda order: kernel, rule, learned.rho, contenders, note, learned, appeal)
 
 
 def equal_kernel(options: Options, problem: Problem, order: int) -> Kernel:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.progress import SILENT, Progress, Steps
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.interaction_sets import Sets, disjoint_layers, lone_features, maximal
@@ -51,7 +51,7 @@ HIGHEST = 3  # order of the term of low orders
 #: Log likelihood that removing a feature may cost: its two parameters (AIC), or log n for n = 400 (BIC)
 ALLOWANCES = (2.0, 6.0)
 TERM_ALLOWANCE = 1.0  # log likelihood that removing a term may cost
-DOUBT = 1.0  # standard errors that count in a comparison
+DOUBT, CERTAIN = 1.0, 3.0  # standard errors that count in a comparison, and beyond which there is no doubt
 MATERIAL = 0.05  # share of the error, and of the explained variance, below which a difference does not matter
 NEGLIGIBLE = 1e-4  # highest orders with less than this share of the prior variance are removed
 Pair = tuple[LearnedKernel, ...]  # one kernel learned on each half; on the earlier half alone if rows are ordered
@@ -78,6 +78,8 @@ class Race(NamedTuple):
     learned: Contender
     winner: Winner
     equal_won: bool
+    half: Places  # (n,) the half of every row
+    certain: bool  # learned relevances are better beyond all doubt
 
     def record(self, *, equal_won: bool) -> tuple[Contender, ...]:
         """Return the contenders, of whom one has won."""
@@ -187,7 +189,8 @@ def race(
     best = _pruned(whole, court.prunings(whole), sample)
     winner = Winner(_joined(best.pair), _joined(whole.pair), _joined(best.low), best.allowance)
     contenders, equal_won = tuple(court.contenders), clearly_better(reference.losses, best.losses, sample)
-    return Race(contenders, reference.contender, best.contender, winner, equal_won)
+    gain, doubt = _mean(reference.losses - best.losses, sample)
+    return Race(contenders, reference.contender, best.contender, winner, equal_won, court.half, gain > CERTAIN * doubt)
 
 
 def clearly_better(equal: Floats, learned: Floats, sample: Problem) -> bool:

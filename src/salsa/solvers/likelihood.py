@@ -111,6 +111,8 @@ def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
     X, noise = task.rows.X, Noise(task.rows.weight)
     if task.rank is None:
         factor = exact_factor(kernel(X, n_threads=task.threads), noise)
+        if len(factor.l) == 0:  # a kernel that is constant has one column of zeros
+            return Basis(kernel, np.zeros((len(X), 1)), None, np.zeros(1))
         F = noise.unwhiten((factor.Q * np.sqrt(factor.l))[:, ::-1])
         return Basis(kernel, np.ascontiguousarray(F), None, factor.l[::-1])
     some = X[:: -(-len(X) // SAMPLE_ROWS)]
@@ -180,18 +182,18 @@ def least_error(loss: Likelihood, n: int, null: float) -> float:
 
 
 def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> float:
-    """Return the factor of f with the least held-out log loss: probabilities that are too sure have one below 1.
+    """Return the factor of f, less the best constant, with the least held-out log loss.
 
-    The factor is 1 unless another one gains a unit of log likelihood, the price of a parameter (AIC). It is 1 for
-    losses of numbers.
+    Probabilities that are too sure have a factor below 1, which moves them to the shares of the classes. It is 1 unless
+    another one gains a unit of log likelihood, the price of a parameter (AIC), and 1 for losses of numbers.
     """
     row, f, *_ = held_out
     if len(row) == 0 or not isinstance(loss, Logistic | Softmax):
         return 1.0
-    target, weight = Y[row], w[row]
+    target, weight, constant = Y[row], w[row], loss.constant(Y, w)
 
     def total(log_factor: float) -> float:
-        return float(weight @ loss.judge(target, np.exp(log_factor) * f))
+        return float(weight @ loss.judge(target, constant + np.exp(log_factor) * (f - constant)))
 
     found = minimize_scalar(total, bounds=(-LARGEST_FACTOR, LARGEST_FACTOR), method="bounded")
     return float(np.exp(found.x)) if total(0.0) - found.fun > 1.0 else 1.0
@@ -207,8 +209,8 @@ def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exa
 def finish(task: LikelihoodTask, chosen: Candidate, unit: Floats) -> LikelihoodSolution:
     """Return the calibrated function, in the units (q,) of the target, with its uncertainty."""
     rows, kernel, alpha = task.rows, chosen.basis.kernel, chosen.path.alpha
-    scale = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight) * unit
-    shift = _shift(task, chosen.held_out)
+    factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight)
+    scale, shift = factor * unit, _shift(task, chosen.held_out, factor)
     held_out, target = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift)), unit * rows.Y
     loss = task.loss.times(unit)
     notes = () if chosen.fits.converged else (NOT_CONVERGED,)
@@ -232,15 +234,19 @@ def finish(task: LikelihoodTask, chosen: Candidate, unit: Floats) -> LikelihoodS
     return LikelihoodSolution(expansion, ScoredUncertainty(inner, target, rows.weight, held_out, loss), notes)
 
 
-def _shift(task: LikelihoodTask, held_out: HeldOut) -> float:
-    """Return the constant that gives a quantile its share of the held-out targets; 0 for other losses.
+def _shift(task: LikelihoodTask, held_out: HeldOut, factor: float) -> Floats:
+    """Return what is added to f (q,) before it is multiplied: it keeps the best constant, or is that of a quantile.
 
-    A fit is closer to its own rows than to new ones: without this, less than their share of new targets lie outside.
+    A quantile gets its share of the held-out targets: a fit is closer to its own rows than to new ones, and without
+    this, less than their share of new targets lie outside.
     """
     row, f, *_ = held_out
+    Y, w = task.rows.Y, task.rows.weight
+    if factor != 1.0:
+        return (1.0 / factor - 1.0) * task.loss.constant(Y, w)
     if not isinstance(task.loss, Quantile) or len(row) == 0:
-        return 0.0
-    return float(weighted_quantile(task.rows.Y[row] - f, task.rows.weight[row], task.loss.level)[0])
+        return np.zeros(Y.shape[1])
+    return weighted_quantile(Y[row] - f, w[row], task.loss.level)
 
 
 def _exact(

@@ -138,7 +138,7 @@ class Systems:
 
     def _along(self, x: Floats) -> Callable[[slice], Floats]:
         """Return the function that gives b + phi'theta (m, S, q) for a block of rows."""
-        flat, shape = x[1:].reshape(len(x) - 1, -1).astype(self.F.dtype), x.shape[1:]
+        flat, shape = x[1:].reshape(len(x) - 1, x[0].size).astype(self.F.dtype), x.shape[1:]
         return lambda rows: (self.F[rows] @ flat).reshape(-1, *shape) + x[0]
 
     def _back(self, V: Floats) -> Floats:
