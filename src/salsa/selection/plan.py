@@ -97,7 +97,8 @@ def make_plan(options: Options, problem: Problem, loss: Loss, progress: Progress
     if learned is None:
         return Plan(kernel_of, rule, rho, contenders, EQUAL)
     pair, simple = tuple(half.kernel for half in found.winner.pair), found.record(equal_won=True)
-    appeal = None if found.certain else Appeal(raced, found.half, pair, equal, Plan(kernel_of, rule, rho, simple))
+    doubtful = not found.certain and total <= MANY  # more rows teach far more than the race has shown
+    appeal = Appeal(raced, found.half, pair, equal, Plan(kernel_of, rule, rho, simple)) if doubtful else None
     rule, kernel = given([learned.kernel.order]), learned.kernel
     return Plan(lambda order: kernel, rule, learned.rho, contenders, note, learned, appeal)
 
