@@ -55,7 +55,7 @@ class TargetColumn:
             is_number = spell_numbers(values)
             self._spelled += int(is_number.sum())
             self._other = self._other or ("" if is_number.all() else shown_value(values, ~is_number))
-        counts = values.value_counts(sort=False)[: MOST_COUNTED + 1]
+        counts = values.value_counts(sort=False).iloc[: MOST_COUNTED + 1]
         self._counts.update(dict(zip(counts.index.tolist(), counts.tolist(), strict=True)))
 
     @property
