@@ -331,8 +331,7 @@ def _with_path(found: OrderSearch, path: AlphaPath, freedom: float, seconds: flo
     """Return the search with the alphas of monotone fits in the place of those of the free fits of this order."""
     result = OrderResult(found.order, path, freedom, seconds)
     tell(progress, result)
-    results = (*(other for other in found.results if other.order != found.order), result)
-    return OrderSearch(results, found.order, path.alpha, found.notes)
+    return found.with_result(result)
 
 
 def _fit_many(
@@ -377,12 +376,10 @@ def _solved(
 ) -> tuple[OrderSearch, Solution]:
     """Solve for all rows; the solver's alpha takes the place of the sample's."""
     solution = solver.solve(task)
-    order, path = task.kernel.order, solution.path
-    assert path is not None  # solvers of many rows choose alpha
-    result = OrderResult(order, path, solution.degrees_of_freedom, time.perf_counter() - begin)
+    assert solution.path is not None  # solvers of many rows choose alpha
+    result = OrderResult(task.kernel.order, solution.path, solution.degrees_of_freedom, time.perf_counter() - begin)
     tell(progress, result)
-    results = (*(other for other in found.results if other.order != order), result)
-    return OrderSearch(results, order, path.alpha, (*found.notes, *solution.notes)), solution
+    return found.with_result(result).with_notes(*solution.notes), solution
 
 
 def _error(found: OrderSearch) -> float:

@@ -53,7 +53,11 @@ def largest_decrease(model, X, sign, lines=200, seed=0, levels=()):
     low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
     rows = []
     for number in range(lines):
-        start = np.where(np.isin(np.arange(len(low)), levels), rng.integers(low, high + 1), rng.uniform(low, high))
+        start = np.where(
+            np.isin(np.arange(len(low)), levels),
+            rng.integers(np.floor(low), np.floor(high) + 1),
+            rng.uniform(low, high),
+        )
         moved = sign != 0 if number % 2 else np.arange(len(sign)) == rng.choice(np.flatnonzero(sign))
         along = np.where(sign > 0, low, high) + np.linspace(0, 1, 101)[:, None] * (high - low) * sign
         rows.append(np.where(moved, along, start))

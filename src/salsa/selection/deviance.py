@@ -125,8 +125,7 @@ def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) ->
     candidate = cross_validate_alpha(task, basis_of(task, kernel, ANCHORED * alpha), alpha)
     result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
     tell(progress, result)
-    results = (*(other for other in search.results if other.order != search.order), result)
-    return Choice(task, candidate, OrderSearch(results, search.order, candidate.path.alpha))
+    return Choice(task, candidate, search.with_result(result))
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:

@@ -93,6 +93,11 @@ class OrderSearch:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"
         return f"OrderSearch of {tried}: order {self.order}, alpha {self.alpha:.4g}; see table, race, notes and plot()"
 
+    def with_result(self, result: OrderResult) -> OrderSearch:
+        """Return the search that has chosen this result, which takes the place of the one of its order."""
+        others = (other for other in self.results if other.order != result.order)
+        return replace(self, results=(*others, result), order=result.order, alpha=result.path.alpha)
+
     def with_notes(self, *notes: str | None) -> OrderSearch:
         """Return the search with more notes, where there are any."""
         return replace(self, notes=(*self.notes, *filter(None, notes)))

@@ -138,10 +138,10 @@ def _blocks(n: int) -> list[slice]:
     return [slice(start, start + BLOCK) for start in range(0, n, BLOCK)]
 
 
-def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float | None = None) -> Candidate:
+def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.inf) -> Candidate:
     """Choose alpha by the held-out losses of the fits without each fold, and solve all fits at this alpha.
 
-    near: an alpha that is near the best one, where the search begins.
+    near: an alpha that is near the best one, where the search begins; without one it begins at a large alpha.
     """
     rows, folds, loss = task.rows, task.splits.folds, task.loss
     systems = Systems(basis.F, rows.Y, rows.weight, folds, loss, lengths=basis.lengths, threads=task.threads)
@@ -153,21 +153,21 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float | None 
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
-        error, spread = held_out_of(task, systems, tried[alpha]).error(loss, rows, task.splits.unit, null)
+        error, spread = held_out_of(task, systems.predict(tried[alpha])).error(loss, rows, task.splits.unit, null)
         return max(error, least), spread
 
     if not folds:  # a single observation or group judges nothing
         alpha = max(task.alphas[0] if task.alphas else scale, ALPHA_FLOOR * scale)
         path = AlphaPath(np.empty(0), np.empty(0), alpha, 1.0, 0.0)
     elif task.alphas is None:
-        path = descend_alpha(error_of, scale) if near is None else descend_alpha(error_of, scale, near)
+        path = descend_alpha(error_of, scale, near)
     else:
         path = try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas])
     start = tried.get(path.alpha, systems.start())
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
-    f = systems.predict(fits)[:, -1]
+    predicted = systems.predict(fits)
+    held_out, f = held_out_of(task, predicted), predicted[:, -1]
     sums = working_sums(task, basis, f)
-    held_out = held_out_of(task, systems, fits)
     return Candidate(basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha))
 
 
@@ -267,9 +267,9 @@ def _exact(
     return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 
-def held_out_of(task: LikelihoodTask, systems: Systems, fits: Fits) -> HeldOut:
-    """Return what the fits without each fold predict for its tested rows."""
-    f, folds = systems.predict(fits), task.splits.folds
+def held_out_of(task: LikelihoodTask, f: Floats) -> HeldOut:
+    """Return what the fits without each fold predict for its tested rows, from the predictions f (n, S, q)."""
+    folds = task.splits.folds
     row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in folds)])
     held = np.concatenate([np.empty((0, f.shape[2])), *(f[fold.tested, s] for s, fold in enumerate(folds))])
     counts = task.counts

@@ -96,7 +96,9 @@ class LikelihoodFits:
         fits, correct = self._free(alpha, near), partial(self.fits.judged, span=self.span)
         for s in range(len(task.splits.folds)):
             fits = _with(fits, s, self._minimum(fits, s, alpha, correct, SEARCHED))
-        error, spread = held_out_of(task, self.systems, fits).error(task.loss, rows, task.splits.unit, self.null)
+        error, spread = held_out_of(task, self.systems.predict(fits)).error(
+            task.loss, rows, task.splits.unit, self.null
+        )
         return Tried(max(error, least_error(task.loss, len(rows.Y), self.null)), spread, fits)
 
     def _minimum(self, fits: Fits, s: int, alpha: float, correct: Correct, tolerance: float) -> Minimum:
@@ -122,8 +124,9 @@ class LikelihoodFits:
             fits = _with(fits, -1, found)
         else:
             fits.theta[:, -1], fits.offset[-1] = 0.0, self.systems.start().offset[-1]
-        f = self.systems.predict(fits)[:, -1]
-        sums, held_out = working_sums(self.task, self.basis, f), held_out_of(self.task, self.systems, fits)
+        predicted = self.systems.predict(fits)
+        held_out, f = held_out_of(self.task, predicted), predicted[:, -1]
+        sums = working_sums(self.task, self.basis, f)
         candidate = Candidate(self.basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha))
         return MonotoneCandidate(candidate, self.fits.notes(found.correction))
 
