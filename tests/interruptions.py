@@ -64,7 +64,6 @@ def interrupted(holder, name, delay, action):
         except KeyboardInterrupt as error:
             seconds = time.process_time() - sent[0]
             striker.join()
-            wait_for_threads()
             return seconds, any(frame.name == "watched" for frame in traceback.extract_tb(error.__traceback__))
     if striker.is_alive():  # the phase was over before the signal, which must not strike the next one
         with suppress(KeyboardInterrupt):
@@ -73,11 +72,12 @@ def interrupted(holder, name, delay, action):
     return None, False
 
 
-def wait_for_threads():
-    """A thread that was interrupted while it started ends by itself after its piece of work."""
+def threads_left():
+    """Return how many threads stay: one that was interrupted, or about to start, ends by itself after its work."""
     deadline = time.monotonic() + 60
-    while python_threads() > 1 and time.monotonic() < deadline:
+    while (left := python_threads()) > 1 and time.monotonic() < deadline:
         time.sleep(0.01)
+    return left
 
 
 def python_threads():
@@ -169,6 +169,7 @@ def main(names):
             holder, function, delay, what = on_a_cluster() if name == "dask" else every[name]
             before, threads = pickle.dumps(what.model), thread_count()
             seconds, hit = interrupted(holder, function, delay, what.action)
+            left = threads_left()
             row = {
                 "phase": name,
                 "seconds": seconds,
@@ -176,7 +177,7 @@ def main(names):
                 "unchanged": pickle.dumps(what.model) == before,
                 "files": [path.name for path in folder.iterdir()],
                 "blas": salsa._utils.blas._limit.users,
-                "python_threads": python_threads(),
+                "python_threads": left,
                 "threads": thread_count() - threads,
             }
             print(json.dumps(row), flush=True)
