@@ -12,7 +12,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import salsa
 from salsa import SalsaClassifier, explain
+from salsa.losses import Logistic, Softmax
 from salsa.selection.deviance import UNCONFIRMED
+from salsa.uncertainty.scored import HeldOut
 
 QUICK = {"order": 2, "relevance": "equal", "random_state": 0}
 
@@ -152,6 +154,30 @@ def test_separable_classes_have_finite_functions():
     model = SalsaClassifier(random_state=0).fit(X, X[:, 0] > 0.01)
     assert model.score(X, X[:, 0] > 0.01) == 1.0
     assert np.abs(model.decision_function(X)).max() < 60
+
+
+def test_few_rows_that_can_be_separated_do_not_make_sure_of_everything():
+    """Without the half of a random label, a true class has a probability of 1e-38, and the log loss is 1.2."""
+    X, y = load_wine(return_X_y=True)
+    X, Z, y, label = train_test_split(X, y, train_size=0.4, stratify=y, random_state=5)
+    p = SalsaClassifier(random_state=0).fit(X, y).predict_proba(Z)
+    assert p[np.arange(len(label)), label].min() > 1e-3
+    assert log_loss(label, p) < 0.15
+
+
+@pytest.mark.parametrize(("loss", "q"), [(Logistic(), 1), (Softmax(), 3)])
+def test_half_a_random_label_is_judged_with_the_held_out_rows(loss, q):
+    rng = np.random.default_rng(0)
+    code = rng.integers(max(q, 2), size=30)
+    Y = code[:, None].astype(float) if q == 1 else np.eye(q)[code]
+    w, f, row = rng.random(30) + 0.5, rng.normal(size=(20, q)), rng.permutation(30)[:20]
+    held_out = HeldOut(row, f, np.ones(20), units=30)
+    labels = np.array([[0.0], [1.0]]) if q == 1 else np.eye(q)
+    shares = [w[code == k].sum() / w.sum() for k in range(max(q, 2))]
+    for i, loss_of_row in enumerate(held_out.losses(loss, Y, w, f)):
+        own = loss.judge(Y[row[i]], f[i])
+        random = sum(share * loss.judge(label, f[i]) for share, label in zip(shares, labels, strict=True))
+        assert loss_of_row == pytest.approx(own + 0.5 / 30 * random)
 
 
 def test_a_class_of_one_row():

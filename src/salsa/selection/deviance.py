@@ -111,9 +111,9 @@ def confirmed(task: LikelihoodTask, plan: Plan, progress: Progress) -> Plan:
 
 def _held_out_losses(task: LikelihoodTask, kernel: Kernel) -> Floats:
     """Return the losses (n,) of held-out predictions, at the best alpha; NaN of rows that no fold tests."""
-    row, f, *_ = _evaluated(task, kernel).held_out
-    losses = np.full(len(task.rows.Y), np.nan)
-    losses[row] = task.loss.judge(task.rows.Y[row], f)
+    held_out, rows = _evaluated(task, kernel).held_out, task.rows
+    losses = np.full(len(rows.Y), np.nan)
+    losses[held_out.row] = held_out.losses(task.loss, rows.Y, rows.weight, held_out.f)
     return losses
 
 

@@ -48,7 +48,6 @@ SEARCHED, FINAL = 1e-6, 1e-11  # tolerances of the mean loss, as shares of the b
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
 MOST_SOLVES = 20  # ridge regressions of the working response
 SETTLED = 1e-9  # change of f, as a share of its size, at which the coefficients of an exact fit are found
-UNSEEN = 1.0  # log losses below this over n count as equal: n rows do not show whether errors are rarer than one in n
 LARGEST_FACTOR = 3.0  # natural logarithm of the largest factor of f that calibrates probabilities
 LIKELIHOOD_ADVICE = f"Give a smaller rank (solver='lowrank', rank=1000), {SMALLER_TABLE}"
 NOT_CONVERGED = "the penalised likelihood did not converge: its coefficients are those of the last step"
@@ -147,14 +146,12 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.in
     systems = Systems(basis.F, rows.Y, rows.weight, folds, loss, lengths=basis.lengths, threads=task.threads)
     null, scale = null_loss(loss, rows.Y, rows.weight), mean_diagonal(basis.kernel, rows.X)
     tried: dict[float, Fits] = {}
-    least = least_error(loss, len(rows.Y), null)
 
     def error_of(alpha: float) -> tuple[float, float]:
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
-        error, spread = held_out_of(task, systems.predict(tried[alpha])).error(loss, rows, task.splits.unit, null)
-        return max(error, least), spread
+        return held_out_of(task, systems.predict(tried[alpha])).error(loss, rows, task.splits.unit, null)
 
     if not folds:  # a single observation or group judges nothing
         alpha = max(task.alphas[0] if task.alphas else scale, ALPHA_FLOOR * scale)
@@ -176,11 +173,6 @@ def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
     return float(w @ loss.judge(Y, np.zeros_like(Y) + loss.constant(Y, w)) / w.sum()) or 1.0
 
 
-def least_error(loss: Likelihood, n: int, null: float) -> float:
-    """Return the held-out loss of n rows, in units of the best constant's loss, below which losses count as equal."""
-    return UNSEEN / n / null if isinstance(loss, Logistic | Softmax) else 0.0
-
-
 def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> float:
     """Return the factor of f, less the best constant, with the least held-out log loss.
 
@@ -190,10 +182,11 @@ def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> flo
     row, f, *_ = held_out
     if len(row) == 0 or not isinstance(loss, Logistic | Softmax):
         return 1.0
-    target, weight, constant = Y[row], w[row], loss.constant(Y, w)
+    constant = loss.constant(Y, w)
 
     def total(log_factor: float) -> float:
-        return float(weight @ loss.judge(target, constant + np.exp(log_factor) * (f - constant)))
+        scaled = constant + np.exp(log_factor) * (f - constant)
+        return float(w[row] @ held_out.losses(loss, Y, w, scaled))
 
     found = minimize_scalar(total, bounds=(-LARGEST_FACTOR, LARGEST_FACTOR), method="bounded")
     return float(np.exp(found.x)) if total(0.0) - found.fun > 1.0 else 1.0

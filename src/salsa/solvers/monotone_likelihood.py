@@ -29,7 +29,6 @@ from salsa.solvers.likelihood import (
     LikelihoodTask,
     degrees_of_freedom,
     held_out_of,
-    least_error,
     null_loss,
     working_sums,
 )
@@ -99,7 +98,7 @@ class LikelihoodFits:
         error, spread = held_out_of(task, self.systems.predict(fits)).error(
             task.loss, rows, task.splits.unit, self.null
         )
-        return Tried(max(error, least_error(task.loss, len(rows.Y), self.null)), spread, fits)
+        return Tried(error, spread, fits)
 
     def _minimum(self, fits: Fits, s: int, alpha: float, correct: Correct, tolerance: float) -> Minimum:
         """Return the monotone fit of system s, which starts from the given fits."""

@@ -15,11 +15,13 @@ import numpy as np
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.rows import Observations
-from salsa.losses import Likelihood, Observed
+from salsa.losses import Likelihood, Logistic, Observed, Softmax
 from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.interval_scores import rank_of
 from salsa.uncertainty.jackknife import ExactUncertainty
+
+RANDOM_LABELS = 0.5  # units, beside those that are held out, whose label is drawn from the shares of the classes
 
 
 class HeldOut(NamedTuple):
@@ -30,9 +32,21 @@ class HeldOut(NamedTuple):
     counts: Floats  # (m,)
     units: int  # number of independent units
 
+    def losses(self, loss: Likelihood, Y: Floats, w: Floats, f: Floats) -> Floats:
+        """Return the losses (m,) of predictions f (m, q) for these rows; those of classes include a doubt.
+
+        n units do not show that errors are rarer than about one in n. So half a unit more is judged, whose label is
+        drawn from the shares of the classes, whatever its features: this is the prior of Krichevsky and Trofimov for
+        the rate of such labels. Every row carries its share of this loss, which grows with the sureness of f.
+        """
+        losses = loss.judge(Y[self.row], f)
+        if isinstance(loss, Logistic | Softmax):
+            losses += RANDOM_LABELS / self.units * loss.judge(w @ Y / w.sum(), f)
+        return losses
+
     def error(self, loss: Likelihood, rows: Observations, unit: Places | None, null: float) -> tuple[float, float]:
         """Return the mean held-out loss, in units of the best constant's loss, and its standard error."""
-        losses = loss.judge(rows.Y[self.row], self.f) / null
+        losses = self.losses(loss, rows.Y, rows.weight, self.f) / null
         return mean_and_standard_error(losses, rows.weight[self.row], None if unit is None else unit[self.row])
 
 
