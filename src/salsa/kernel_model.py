@@ -16,6 +16,7 @@ from salsa._utils.threads import parse_threads
 from salsa.fitted import fitted_of
 from salsa.options import parse_resources
 from salsa.persistence.model_file import write_model
+from salsa.persistence.onnx_model import write_onnx
 from salsa.uncertainty import Unavailable, Uncertainty
 
 
@@ -34,6 +35,17 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
         parse_resources(self.n_jobs, self.memory_limit)  # refuses what `load` would refuse
         write_model(path, {name: getattr(self, name) for name in self._saved_parameters()}, fitted_of(self))
+
+    def to_onnx(self, path: str | os.PathLike[str]) -> None:
+        """Write predictions as an ONNX file, which needs neither salsa nor Python: standard operators in float64.
+
+        A model that was fitted on a table with column names has one input (n, 1) per column: float64 for numbers, text,
+        bool or float64 for categories. Others have the input X (n, D) in float64. Missing numbers are NaN; a level that
+        the model does not know, such as an empty text, counts as missing. The output is `prediction`, of the shape that
+        ``predict`` returns, or `label` (n,) and `probabilities` (n, n_classes). Intervals, explanations and warnings
+        are not exported. Needs the package onnx: ``pip install 'salsa-learn[onnx]'``.
+        """
+        write_onnx(fitted_of(self), path)
 
     @classmethod
     def _saved_parameters(cls) -> list[str]:
