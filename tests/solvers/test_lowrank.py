@@ -84,9 +84,10 @@ class TestAnchors:
     def test_features_in_float32_are_the_same_up_to_rounding(self):
         kernel, X, _ = problem()
         anchors = anchors_of(kernel, X, 20)
-        found = anchors.single.features(X)
+        single = anchors.single
+        found = single.features(X)
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found, anchors.features(X), atol=1e-5)
+        np.testing.assert_allclose(found + single.mean, anchors.features(X), atol=1e-5)
 
     def test_a_constant_part_of_the_kernel_costs_no_digits_in_float32(self):
         """All values are near 1000: only their own rounding errors matter, not those of products with them."""
@@ -94,7 +95,8 @@ class TestAnchors:
         kernel = AdditiveKernel(np.ones(6), np.ones(6), np.array([1000.0, 1.0, 1.0]))
         anchors = anchors_of(kernel, X, 200)
         rounded = triangular_solve(anchors.L, kernel.single(X, anchors.points).astype(np.float64).T).T
-        found, least = (np.mean((F - anchors.features(X)) ** 2) for F in (anchors.single.features(X), rounded))
+        single = anchors.single
+        found, least = (np.mean((F - anchors.features(X)) ** 2) for F in (single.features(X) + single.mean, rounded))
         assert found < 1.5 * least
 
     def test_anchors_depend_on_the_seed_alone(self):
@@ -137,6 +139,23 @@ class TestSums:
         for name, value in expected.items():
             lower = np.tril if name == "xx" else np.asarray
             np.testing.assert_allclose(lower(getattr(found, name)), lower(value), rtol=1e-8, atol=1e-8)
+
+    def test_moved_sums_are_those_of_moved_features(self):
+        rng = np.random.default_rng(0)
+        F, Y, w, c = rng.normal(size=(30, 4)), rng.normal(size=(30, 2)), rng.uniform(0.5, 2, 30), rng.normal(size=4)
+        found, expected = Sums.of(F, Y, w).moved(c), Sums.of(F + c, Y, w)
+        for name, value in vars(expected).items():
+            lower = np.tril if name == "xx" else np.asarray
+            np.testing.assert_allclose(lower(getattr(found, name)), lower(value), rtol=1e-10, atol=1e-10)
+
+    def test_features_in_float32_are_summed_in_float64(self):
+        """The mean of the features is large: sums in float32 would lose the digits that centring needs."""
+        rng = np.random.default_rng(0)
+        F = (1000.0 + rng.normal(size=(5000, 3))).astype(np.float32)
+        Y, w = rng.normal(size=(5000, 1)), np.ones(5000)
+        found, expected = Sums.of(F, Y, w), Sums.of(F.astype(np.float64), Y, w)
+        np.testing.assert_allclose(found.x, expected.x, rtol=1e-14)
+        np.testing.assert_allclose(found.xy, expected.xy, rtol=1e-10)
 
     @settings(max_examples=examples(20))
     @given(st.integers(0, 99), st.floats(1e-3, 1e3))

@@ -16,6 +16,8 @@ from salsa._utils.arrays import Floats
 from salsa._utils.lapack import gram
 from salsa._utils.linalg import symmetric_eigen
 
+PIECE = 256  # rows whose features are converted to float64 at a time
+
 
 @dataclass(frozen=True, eq=False)
 class Sums:
@@ -33,20 +35,29 @@ class Sums:
 
     @classmethod
     def of(cls, F: NDArray[np.floating[Any]], Y: Floats, w: Floats) -> Sums:
-        """Sum over the rows of F (m, r), Y (m, q), w (m,), with the digits of F."""
+        """Sum over the rows of F (m, r), Y (m, q), w (m,): products of features with the digits of F.
+
+        The others are summed in float64: features are centred by their sums, of which large parts cancel.
+        """
         root = np.sqrt(w)[:, None]
         if (w != 1.0).any():
             F, Y = (F * root).astype(F.dtype), root * Y
         xx = gram(np.asfortranarray(F.T))
-        sums = F.T @ np.column_stack([root, Y]).astype(F.dtype)  # (r, 1 + q)
-        x, xy = (part.astype(np.float64) for part in (sums[:, 0], sums[:, 1:]))
-        return cls(float(w.sum()), x, Y.T @ root[:, 0], xx.astype(np.float64), xy, np.sum(Y**2, axis=0))
+        sums = _products(F, np.column_stack([root, Y]))  # (r, 1 + q)
+        parts = sums[:, 0], Y.T @ root[:, 0], xx.astype(np.float64), sums[:, 1:], np.sum(Y**2, axis=0)
+        return cls(float(w.sum()), *parts)
 
     def plus(self, other: Sums) -> Sums:
         """Return the sum of both, in the matrix of this one: adding up many blocks takes no further memory."""
         xx = np.add(self.xx, other.xx, out=self.xx)
         parts = (self.weight + other.weight, self.x + other.x, self.y + other.y, xx)
         return Sums(*parts, self.xy + other.xy, self.yy + other.yy)
+
+    def moved(self, c: Floats) -> Sums:
+        """Return the sums of the features phi + c, from those of phi."""
+        x, xc = self.x + self.weight * c, np.outer(self.x, c)
+        xx = self.xx + xc + xc.T + self.weight * np.outer(c, c)
+        return Sums(self.weight, x, self.y, xx, self.xy + np.outer(c, self.y), self.yy)
 
     def without_levels(self, levels: Floats, rho: float) -> Sums:
         """Return the sums with R^-1 in the place of W (``salsa.data.noise``), from levels (g, 1 + r + q) of groups.
@@ -65,6 +76,17 @@ class Sums:
 
     def __sub__(self, other: Sums) -> Sums:
         return Sums(**{name: value - getattr(other, name) for name, value in vars(self).items()})
+
+
+def _products(F: NDArray[np.floating[Any]], right: Floats) -> Floats:
+    """Return F' right (r, k) in float64, from pieces of the rows that stay in the cache."""
+    if F.dtype == np.float64:
+        return np.asarray(F.T @ right)
+    total = np.zeros((F.shape[1], right.shape[1]))
+    for start in range(0, len(F), PIECE):
+        rows = slice(start, start + PIECE)
+        total += F[rows].astype(np.float64).T @ right[rows]
+    return total
 
 
 class RidgePath:

@@ -56,7 +56,7 @@ LEAST_ROWS, MOST_ROWS = 1024, 8192  # rows of a block
 
 
 class Basis(Protocol):
-    """A map phi from rows to r features, in float64 or float32."""
+    """A map phi from rows to r features, in float64, or in float32 less their means."""
 
     def features(self, X: Floats, *, n_threads: int | None = None) -> Floats | NDArray[np.float32]: ...
 
@@ -165,7 +165,7 @@ def _may_be_single(task: RidgeTask) -> bool:
 def _rounding_errors(anchors: Anchors, single: SingleAnchors, X: Floats) -> float:
     """Return the mean squared rounding error of features in float32, from some of the rows X (m, D)."""
     some = X[:: max(1, len(X) // ROUNDED_ROWS)]
-    difference = single.features(some) - anchors.features(some)
+    difference = single.features(some) + single.mean - anchors.features(some)
     return float(np.mean(np.sum(difference**2, axis=1)))
 
 
@@ -210,6 +210,8 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     assert splits is not None  # large fits are given splits
     function = partial(_fold_sums, basis, splits.n_folds, task.unit, task.level, rho > 0)
     folds, levels = _summed(function, _added, task, r, "sums over all rows")
+    if isinstance(basis, SingleAnchors):
+        folds, levels = [fold.moved(basis.mean) for fold in folds], levels and levels.moved(basis.mean)
     white = folds if levels is None else [fold.without_levels(levels.of(k), rho) for k, fold in enumerate(folds)]
     total = reduce(Sums.__add__, white)
     if splits.forward:
@@ -219,7 +221,9 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     threads = thread_count(task.threads, r, r, r // 8)
     results = mapped(lambda part: HeldOutSums(*part), parts, threads)
     held_out = list(each(results, task.steps.share("fits without each fold"), len(parts)))
-    variance = target_scale(reduce(Sums.__add__, folds))
+    variance, whole = target_scale(reduce(Sums.__add__, folds)), RidgePath(total)
+    if isinstance(basis, SingleAnchors):
+        least = max(least, _errors_of_products(whole, len(task.rows), block_rows(r)))
 
     def error_of(alpha: float) -> tuple[float, float]:
         return cross_validation_error(held_out, variance, alpha) if alpha >= least else (np.inf, 0.0)
@@ -228,7 +232,17 @@ def fit_ridge(basis: Basis, r: int, task: RidgeTask, least: float = 0.0) -> Ridg
     without = [part.path.solution(path.alpha) for part in held_out]
     without = [without[0], *without] if splits.forward else without  # nothing tests the rows before the first fold
     kept = None if task.monotone is None else FoldFits(held_out, variance)
-    return Ridge(path, total, RidgePath(total), without, splits, rho, notes, kept)
+    return Ridge(path, total, whole, without, splits, rho, notes, kept)
+
+
+def _errors_of_products(whole: RidgePath, n: int, rows: int) -> float:
+    """Return the size of rounding errors in sums of products in float32, from blocks of so many rows.
+
+    The norm of a block's errors is about the rounding error of its largest eigenvalue, and the errors of the blocks are
+    independent. An alpha below this is no penalty: directions whose sums are errors alone would seem to lower the
+    held-out error.
+    """
+    return float(np.finfo(np.float32).eps * whole.values.max() / np.sqrt(max(1.0, n / rows)))
 
 
 def anchors_for(task: RidgeTask, alpha: float) -> Anchors:
@@ -302,6 +316,12 @@ class Levels(NamedTuple):
     group: Places
     fold: Places
     sums: Floats
+
+    def moved(self, c: Floats) -> Levels:
+        """Return the sums of the features phi + c, from those of phi."""
+        sums = self.sums.copy()
+        sums[:, 1 : len(c) + 1] += np.outer(sums[:, 0], c)
+        return self._replace(sums=sums)
 
     def of(self, fold: int) -> Floats:
         chosen: Floats = self.sums[self.fold == fold]
