@@ -6,8 +6,9 @@ import datetime
 import numbers
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -18,6 +19,7 @@ from sklearn.utils import check_array
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import warn_user
+from salsa.data.records import PlainTable, are_records, check_single_values, encode_plain, values_of_records
 
 Level = str | int | float | bool
 
@@ -52,9 +54,34 @@ class Columns:
         pairs = zip(self.levels, self.ordered, strict=True)
         return np.array([levels is not None and not ordered for levels, ordered in pairs], dtype=bool)
 
+    @cached_property
+    def codes(self) -> tuple[dict[Level, float] | None, ...]:
+        """The codes of the levels of every column; None for numbers."""
+        return tuple(None if known is None else _codes_of(known) for known in self.levels)
+
     def encode(self, X: Any) -> Floats:
-        """Return the table as floats (n, D); levels not seen in training become NaN, with a warning."""
-        return _encoded(_read(X, self.names), self.levels)
+        """Return the table as floats (n, D); levels not seen in training become NaN, with a warning.
+
+        X may also be a dict, which is one row, or a list of dicts. Plain values take a short way.
+        """
+        records = values_of_records(X, self.names) if are_records(X) else None
+        plain = encode_plain(X if records is None else PlainTable(records), self.codes)
+        if plain is not None:
+            return plain
+        table = _read(X, self.names) if records is None else self._read_records(records)
+        return _encoded(table, self.codes)
+
+    def _read_records(self, records: Sequence[Sequence[Any]]) -> list[_Column]:
+        """Return the columns of rows whose values are in the order of the names."""
+        check_single_values(records, self.names)
+        table = np.empty((len(records), len(self.names)), dtype=object)
+        table[:] = records
+        kinds = zip(self.names, table.T, self.levels, strict=True)
+        return [_column(name, values, is_text=levels is not None) for name, values, levels in kinds]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: pickles do not depend on cached values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check_spans(self, X: Floats) -> None:
         """Raise ValueError if a column of encoded rows (n, D) spans too much, or too little, for squares in float64."""
@@ -100,7 +127,7 @@ def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
     kinds = [_learned(column, bool(take), by_dtype) for column, take in zip(table, chosen, strict=True)]
     columns = Columns(names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
     is_text = np.array([column.distinct is not None and not column.category for column in table], dtype=bool) & ~chosen
-    return LearnedTable(columns, _encoded(table, columns.levels), is_text)
+    return LearnedTable(columns, _encoded(table, columns.codes), is_text)
 
 
 def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:
@@ -173,11 +200,11 @@ def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def _encoded(table: list[_Column], levels: Sequence[tuple[Level, ...] | None]) -> Floats:
+def _encoded(table: list[_Column], codes: Sequence[dict[Level, float] | None]) -> Floats:
     """Return numbers and codes (n, D); unknown levels become NaN, with one warning for all columns."""
     encoded = np.empty((len(table[0].entries), len(table)))
     unseen: list[tuple[_Column, NDArray[np.bool_]]] = []
-    for j, (column, known) in enumerate(zip(table, levels, strict=True)):
+    for j, (column, known) in enumerate(zip(table, codes, strict=True)):
         if known is None:
             encoded[:, j] = _numbers(column)
         else:
@@ -201,9 +228,12 @@ def _numbers(column: _Column) -> NDArray[Any]:
     return np.full(len(column.entries), np.nan)
 
 
-def _codes(column: _Column, levels: tuple[Level, ...]) -> tuple[Floats, NDArray[np.bool_]]:
+def _codes_of(levels: tuple[Level, ...]) -> dict[Level, float]:
+    return {level: float(number) for number, level in enumerate(levels)}
+
+
+def _codes(column: _Column, code: dict[Level, float]) -> tuple[Floats, NDArray[np.bool_]]:
     """Return codes of levels (n,), NaN if missing or unknown, and the mask (n,) of unknown levels."""
-    code = {level: float(number) for number, level in enumerate(levels)}
     places, distinct = _places(column)
     codes = np.array([*(code.get(_level(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last, NaN
     return codes, np.isnan(codes) & (places >= 0)
@@ -268,6 +298,8 @@ def _as_array(X: Any) -> Any:
         return np.where(np.ma.getmaskarray(X), np.array(None), X)
     if not isinstance(X, (list, tuple)):
         return X
+    if X and isinstance(X[0], dict):
+        raise TypeError("fit takes a table, not dicts: give pandas.DataFrame(rows) for a list of dicts")
     array = np.asarray(X)
     return array if array.dtype.kind in "biufc" else np.array(X, dtype=object)
 

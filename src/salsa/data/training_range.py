@@ -10,24 +10,35 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
+from salsa.data.records import are_records
 
 SLACK = 1.0  # share of the range that rows may lie beyond its ends without a warning
 MOST_NAMED = 3  # columns in a message
 
 
 def encoded(model: Any, X: Any) -> Floats:
-    """Encode a table for a fitted model (n, D); warn about rows far outside the training range."""
+    """Encode a table, a dict or a list of dicts for a fitted model (n, D); warn about rows far outside the range."""
     if "columns_" not in vars(model):
         check_is_fitted(model)
-    _check_feature_names(model, X, reset=False)
-    if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
-        _check_n_features(model, X, reset=False)
+    if not are_records(X):  # records are read by name
+        _check_feature_names(model, X, reset=False)
+        if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+            _check_n_features(model, X, reset=False)
     rows: Floats = model.columns_.encode(X)
+    if model.expansion_.kernel.distributions is None:
+        _check_no_missing(rows, model.columns_.names)
     beyond = Beyond(model)
     beyond.add(rows)
     if told := str(beyond):
         warn_user(told, OutsideRangeWarning)
     return rows
+
+
+def _check_no_missing(X: Floats, names: Sequence[str]) -> None:
+    missing = np.isnan(X).any(axis=0)
+    if missing.any():
+        problem = f"column {names[int(missing.argmax())]!r} has a missing value or an unknown level"
+        raise ValueError(f"{problem}, but this model was made without distributions of missing values: give a value")
 
 
 class Beyond:
