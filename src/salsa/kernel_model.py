@@ -44,7 +44,7 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         expansion = fitted.expansion
         seen = [
             np.append(marginal.points, ends)
-            for marginal, *ends in zip(expansion.background, *expansion.ends, strict=False)
+            for marginal, *ends in zip(expansion.background, *expansion.ends, strict=True)
         ]
         may_miss = expansion.kernel.distributions is not None
         return schema_of(fitted.columns, seen, may_miss=may_miss, strict=strict)
@@ -78,7 +78,7 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Yield some rows of X at a time, their kernel values with the points of an uncertainty, and their prior."""
         kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
         for rows in row_blocks(len(X), len(points)):
-            yield rows, kernel(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
+            yield rows, self.expansion_.block(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
