@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from salsa.data.columns import learn_columns
 from salsa.data.records import FEW, encode_plain
+from salsa.data.table_columns import learn_columns
 
 TABLE = pd.DataFrame(
     {

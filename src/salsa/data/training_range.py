@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
@@ -18,6 +17,8 @@ MOST_NAMED = 3  # columns in a message
 
 def encoded(model: Any, X: Any) -> Floats:
     """Encode a table, a dict or a list of dicts for a fitted model (n, D); warn about rows far outside the range."""
+    from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+
     if "columns_" not in vars(model):
         check_is_fitted(model)
     if not are_records(X):  # records are read by name
@@ -34,6 +35,14 @@ def encoded(model: Any, X: Any) -> Floats:
     return rows
 
 
+def limits_of(expansion: Any) -> tuple[Floats, Floats]:
+    """Return the limits (D,) of values that are not far outside the training range of a function."""
+    low, high = expansion.ends
+    width = high - low
+    slack = np.where((expansion.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
+    return low - slack, high + slack
+
+
 def _check_no_missing(X: Floats, names: Sequence[str]) -> None:
     missing = np.isnan(X).any(axis=0)
     if missing.any():
@@ -45,10 +54,8 @@ class Beyond:
     """A count of rows far outside the training range, over all parts of a table, in the features a model uses."""
 
     def __init__(self, model: Any) -> None:
-        self._low, self._high = low, high = model.expansion_.ends
-        width = high - low
-        slack = np.where((model.expansion_.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
-        self._limits = low - slack, high + slack
+        self._low, self._high = model.expansion_.ends
+        self._limits = limits_of(model.expansion_)
         self._names: Sequence[str] = model.columns_.names
         self._rows = self._all = 0
         self._below, self._above = np.zeros((2, len(self._names)), dtype=np.int64)

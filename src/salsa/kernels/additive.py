@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
 from salsa import _core
 from salsa._utils.arrays import Floats, for_the_core
@@ -169,6 +168,8 @@ class AdditiveKernel:
         """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
         if self._is_checked(X):
             return X  # type: ignore[no-any-return]
+        from sklearn.utils import check_array  # here, because a loaded model predicts without scikit-learn
+
         finite = True if self.distributions is None else "allow-nan"
         with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
             rows: Floats = check_array(
