@@ -240,6 +240,8 @@ def _iterated_state(uncertainty: IteratedUncertainty) -> dict[str, Floats]:
     arrays["weight"] = uncertainty.weight
     kept = _cvplus_state(uncertainty.cvplus, uncertainty.unit, False, 1.0)
     del kept["cv_thetas"]  # the coefficients take their place
+    if not uncertainty.cvplus.root.size:  # it is computed when it is asked for
+        del kept["cv_root"]
     return kept | {f"iterated_{name}": values for name, values in arrays.items()}
 
 
@@ -288,8 +290,11 @@ def uncertainty_from(
         raise ValueError("its uncertainty is not of its features")
     if arrays["cv_mean"].shape != (len(points),):  # before a matrix of so many rows is computed
         raise ValueError("its uncertainty does not fit its anchors")
-    with one_blas_thread():  # as in the fit, for the same bits
-        kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
+    if places is not None and "cv_root" not in arrays:  # computed when it is asked for
+        kept = _cvplus(arrays, np.empty((0, 0)), expansion)
+    else:
+        with one_blas_thread():  # as in the fit, for the same bits
+            kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
     in_range = ((unit > 0) & np.isfinite(unit)).all()
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not in_range:
         raise ValueError("its uncertainty is not of its outputs")
@@ -317,7 +322,9 @@ def _iterated(
     if not all(np.isfinite(values).all() for values in (coefs, *left)) or (left[2] < 0).any():
         raise ValueError("its uncertainty is not finite, or has negative standard deviations")
     fits = coefs.reshape(folds, n, q)
-    return IteratedUncertainty(kept, unit, expansion.anchors, weight, places, fits, LeaveOneOut(*left))
+    return IteratedUncertainty(
+        kept, unit, expansion.anchors, weight, places, fits, LeaveOneOut(*left), expansion.kernel
+    )
 
 
 def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
@@ -365,8 +372,8 @@ def _places(arrays: Mapping[str, Floats], name: str, n: int | None, most: int | 
 
 def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion) -> CVPlus:
     offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
-    (folds, q), r, iterated = offsets.shape, len(L), "iterated_places" in arrays
-    shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
+    (folds, q), r, iterated = offsets.shape, len(arrays["cv_mean"]), "iterated_places" in arrays
+    shapes = {"mean": (r,), "amplitude": (q,), "scalars": (2,), "scaled": (q,)} | ({"root": (r, r)} if len(L) else {})
     largest, units, forward, rho, *_ = _known(arrays, "cv_judged", _USUAL.shape, _USUAL)
     counted = 1 if forward else folds
     shapes |= {"below": (q * counted, CLASSES)} | ({} if iterated else {"thetas": (folds * r, q)})
@@ -380,7 +387,7 @@ def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion)
         raise ValueError("its uncertainty has a scale, a number of units or a variance out of range")
     thetas = np.zeros((folds, 0, q)) if iterated else arrays["cv_thetas"].reshape(folds, r, q)
     below = arrays["cv_below"].reshape(q, counted, CLASSES)
-    root = arrays["cv_root"]  # no triangle in files of earlier versions
+    root = arrays["cv_root"] if len(L) else L  # no triangle in files of earlier versions
     root = lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
     parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)
     scale, local = tuple(KINDS[int(kind)] for kind in arrays["cv_scaled"]), _local_scale(arrays, expansion, q)
