@@ -174,7 +174,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
             return np.log(self.predict_proba(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class (n,) of every row."""
+        """Return the most probable class (n,) of every row of X: a table, a dict (one row) or a list of dicts."""
         most = np.argmax(self.predict_proba(X), axis=1)
         labels: NDArray[Any] = self.classes_[most]
         return labels

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, for_the_core
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
+from salsa.kernels.pair_loops import Anchored
 
 SPAN_ROWS = 3000  # an exact fit has at most so many anchors; iterated fits have as many as rows
 SHARE_ROWS = 1000  # the variance of f is split among the terms of the kernel over at most so many anchors
@@ -77,7 +78,24 @@ class KernelExpansion:
 
     def predict(self, X: Floats, *, n_threads: int | None = None) -> Floats:
         """Return f(X) (n, q) without forming a kernel block: memory does not depend on the number of anchors."""
-        return self.offset + self.kernel.product(X, self.anchors, self.coef, n_threads=n_threads)
+        return self.offset + self._anchored.product(self.kernel.checked(X), self._coef, n_threads)
+
+    def block(self, X: Floats, points: Floats, *, n_threads: int | None = None) -> Floats:
+        """Return the kernel (n, r) between rows X and points; it is quickest if the points are the anchors.
+
+        The bits of a row do not depend on the rows beside it.
+        """
+        kernel = self.kernel
+        anchored = self._anchored if points is self.anchors else Anchored(kernel.terms, kernel.checked(points))
+        return anchored.block(kernel.checked(X), n_threads)
+
+    @cached_property
+    def _anchored(self) -> Anchored:
+        return Anchored(self.kernel.terms, self.kernel.checked(self.anchors))
+
+    @cached_property
+    def _coef(self) -> Floats:
+        return for_the_core(self.coef)
 
     def times(self, unit: Floats) -> KernelExpansion:
         """Return the function with outputs multiplied by unit (q,)."""

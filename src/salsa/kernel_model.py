@@ -13,6 +13,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.memory import row_blocks
 from salsa._utils.progress import CallbackSupportMixin
 from salsa._utils.threads import parse_threads
+from salsa.data.schema import schema_of
 from salsa.fitted import fitted_of
 from salsa.options import parse_resources
 from salsa.persistence.model_file import write_model
@@ -30,6 +31,24 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         the functionals of k in both arguments.
         """
         return self._uncertainty().posterior_sd(k, prior, constant=0.0, n_threads=parse_threads(self.n_jobs))
+
+    def schema(self, strict: bool = False) -> dict[str, Any]:
+        """Return the JSON Schema (2020-12) of a record: a dict that ``predict`` takes as one row.
+
+        A record has all fields, in any order, and None (null in JSON) where a value is missing. Features of models that
+        were fitted without names are called x0, x1, and so on. ``predict`` refuses records that the schema refuses, and
+        the error names the field. Annotations say what the training rows held: ``x-kind`` (number, category or ordered
+        category), ``x-range``, ``x-levels``, and ``x-unit`` if a name ends with a unit in brackets. New levels and
+        numbers outside the range are not errors: ``predict`` warns. With strict=True the schema refuses both.
+        """
+        fitted = fitted_of(self)
+        expansion = fitted.expansion
+        seen = [
+            np.append(marginal.points, ends)
+            for marginal, *ends in zip(expansion.background, *expansion.ends, strict=True)
+        ]
+        may_miss = expansion.kernel.distributions is not None
+        return schema_of(fitted.columns, seen, may_miss=may_miss, strict=strict)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a .salsa file (zip of JSON and arrays, no pickle); ``salsa.load`` reads it."""
@@ -71,7 +90,7 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         """Yield some rows of X at a time, their kernel values with the points of an uncertainty, and their prior."""
         kernel, threads = self.expansion_.kernel, parse_threads(self.n_jobs)
         for rows in row_blocks(len(X), len(points)):
-            yield rows, kernel(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
+            yield rows, self.expansion_.block(X[rows], points, n_threads=threads), kernel.diagonal(X[rows])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

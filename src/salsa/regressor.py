@@ -239,6 +239,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return f(X), of shape (n,) or (n, q) as y was; with return_std also its posterior standard deviation.
 
+        X is a table, a dict (one row) or a list of dicts; ``schema`` says what a dict holds.
+
         With a target_transform, this is the conditional mean of the target, not the transformed-back mean of its
         transform: the mean of g^-1(f(x) + r) over held-out residuals r (smearing). The standard deviation describes
         this mean, to first order.

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.utils import check_array
 
-from salsa.data.columns import Columns, learn_columns
-from salsa.persistence.model_file import columns_from
+from salsa.data.columns import Columns
+from salsa.data.table_columns import learn_columns
+from salsa.persistence.function_state import columns_from
 
 NAN = np.nan
 needs_text_dtype = pytest.mark.skipif(pd.__version__ < "3", reason="pandas has no dtype str of its own")

@@ -9,7 +9,7 @@ import pytest
 
 from salsa import SalsaRegressor
 from salsa.data.blocks import RawBlock, survey
-from salsa.data.columns import learn_table
+from salsa.data.table_columns import learn_table
 from salsa.data.targets import target_values
 from salsa.data.text_columns import count_values, doubts, empty_columns
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import salsa
 from explain.test_sum_explanations import refitted, three, varied
 from salsa import SalsaRegressor
-from salsa.data.columns import learn_columns
+from salsa.data.table_columns import learn_columns
 from salsa.explain import decompose, shapley
 from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows

@@ -62,7 +62,7 @@ class TestKernel:
     def test_every_instruction_set_agrees(self, simd):
         kernel, X = kernel_with_holes("matern52", n=70)
         call = core_call(kernel.terms, X, None)
-        block = _core.block(call.X, None, *call.arguments, 1, simd, **call.layout)
+        block = _core.block(call.X, None, *call.plan.arguments, 1, simd, **call.plan.layout)
         np.testing.assert_allclose(block, kernel(X, X), rtol=1e-13)
         x = np.linspace(-2, 2, 9)
         for base in range(len(BASE_KERNELS)):

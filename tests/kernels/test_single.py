@@ -18,9 +18,9 @@ every_level = pytest.mark.parametrize("simd", LEVELS)
 def both(terms, X, Z=None, simd=None, threads=1):
     """Return the block in float32, the block in float64 and the diagonal."""
     call = core_call(terms, X, Z)
-    arguments = (call.X, call.Z, *call.arguments, threads, simd)
-    diagonal = sum(term.diagonal(X[:1])[0] for term in terms) - call.constant
-    return _core.block32(*arguments, **call.layout), _core.block(*arguments, **call.layout), diagonal
+    arguments = (call.X, call.Z, *call.plan.arguments, threads, simd)
+    diagonal = sum(term.diagonal(X[:1])[0] for term in terms) - call.plan.constant
+    return _core.block32(*arguments, **call.plan.layout), _core.block(*arguments, **call.plan.layout), diagonal
 
 
 def assert_accurate(terms, X, Z=None, simd=None):

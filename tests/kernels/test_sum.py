@@ -91,8 +91,10 @@ def test_products_of_many_features_fall_to_zero_and_not_to_nan(simd, distance):
     for base in naive.NUMERIC_BASES:
         kernel = AdditiveKernel(np.full(D, 5.0), np.ones(D), np.r_[np.zeros(D), 1.0], base)
         call = core_call(kernel.terms, X, None)
-        K = _core.block(call.X, None, *call.arguments, 1, simd, **call.layout)
-        gradient = _core.gradient(call.X, None, np.ones((3, 3)), *call.arguments, 1, simd, False, **call.layout)
+        K = _core.block(call.X, None, *call.plan.arguments, 1, simd, **call.plan.layout)
+        gradient = _core.gradient(
+            call.X, None, np.ones((3, 3)), *call.plan.arguments, 1, simd, False, **call.plan.layout
+        )
         assert np.isfinite(K).all()
         assert all(np.isfinite(part).all() for part in gradient)
         np.testing.assert_allclose(K.diagonal(), 1.0)

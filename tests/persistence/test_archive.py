@@ -23,7 +23,8 @@ import salsa
 from salsa import SalsaRegressor, SumKernel
 from salsa.persistence import archive
 from salsa.persistence.archive import VERSION, write_archive
-from salsa.persistence.model_file import ITERATED, LIKELIHOOD, WITH_SUMS, WITHOUT_SUMS, expansion_from
+from salsa.persistence.function_state import expansion_from
+from salsa.persistence.model_file import ITERATED, LIKELIHOOD, WITH_SUMS, WITHOUT_SUMS
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.preprocessing import OneHotEncoder
 
 from salsa._utils.arrays import Floats
-from salsa.data.columns import learn_columns
+from salsa.data.table_columns import learn_columns
 
 
 def needs_encoding(X: Any) -> bool:

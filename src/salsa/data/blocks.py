@@ -17,9 +17,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _get_feature_names
 
 from salsa._utils.arrays import Floats
-from salsa.data.columns import Columns, learn_table, merged_columns
+from salsa.data.columns import Columns
 from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations, mean_weight
+from salsa.data.table_columns import learn_table, merged_columns
 from salsa.data.targets import (
     Groups,
     TargetValues,

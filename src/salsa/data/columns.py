@@ -1,36 +1,21 @@
-"""Tables of any kind as columns of floats: numbers, codes of categories and NaN where a value is missing."""
+"""The columns of a table as floats: numbers, codes of categories and NaN where a value is missing."""
 
 from __future__ import annotations
 
-import datetime
-import numbers
-import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import check_array
 
 from salsa._utils.arrays import Floats
-from salsa._utils.user_warning import warn_user
+from salsa.data.records import PlainTable, are_records, encode_plain, values_of_records
 
 Level = str | int | float | bool
 
-ESTIMATOR = "SalsaRegressor"  # the name in scikit-learn's messages
-
-_TEXT = (str, pd.Interval)
-_NUMBER = (numbers.Real, np.bool_, Decimal)
-_MISSING = (type(None), type(pd.NA), type(pd.NaT))
-_DATE = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
-_NESTED = (list, tuple, set, np.ndarray)
-_BYTES = (bytes, bytearray, memoryview)
 SPAN_LIMITS = (1e-130, 1e130)  # spans whose squared differences over bandwidths stay within float64
-_WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # types that NumPy does not have
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,8 +28,8 @@ class Columns:
 
     def __repr__(self) -> str:
         held = [name for name, is_category in zip(self.names, self.categorical, strict=True) if is_category]
-        categories = f", categories: {_some(held)}" if held else ""
-        return f"Columns {_some(self.names)} ({len(self.names)}{categories})"
+        categories = f", categories: {some_of(held)}" if held else ""
+        return f"Columns {some_of(self.names)} ({len(self.names)}{categories})"
 
     @property
     def categorical(self) -> NDArray[np.bool_]:
@@ -52,9 +37,30 @@ class Columns:
         pairs = zip(self.levels, self.ordered, strict=True)
         return np.array([levels is not None and not ordered for levels, ordered in pairs], dtype=bool)
 
+    @cached_property
+    def codes(self) -> tuple[dict[Level, float] | None, ...]:
+        """The codes of the levels of every column; None for numbers."""
+        return tuple(
+            None if known is None else {level: float(number) for number, level in enumerate(known)}
+            for known in self.levels
+        )
+
     def encode(self, X: Any) -> Floats:
-        """Return the table as floats (n, D); levels not seen in training become NaN, with a warning."""
-        return _encoded(_read(X, self.names), self.levels)
+        """Return the table as floats (n, D); levels not seen in training become NaN, with a warning.
+
+        X may also be a dict, which is one row, or a list of dicts. Plain values take a short way.
+        """
+        records = values_of_records(X, self.names) if are_records(X) else None
+        plain = encode_plain(X if records is None else PlainTable(records), self.codes)
+        if plain is not None:
+            return plain
+        from salsa.data.table_columns import encode_table  # here, because it imports pandas and scikit-learn
+
+        return encode_table(X, records, self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields alone: pickles do not depend on cached values."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def check_spans(self, X: Floats) -> None:
         """Raise ValueError if a column of encoded rows (n, D) spans too much, or too little, for squares in float64."""
@@ -77,294 +83,6 @@ class Columns:
                 raise ValueError(f"column {name!r} has codes other than those of its {len(levels)} levels")
 
 
-class LearnedTable(NamedTuple):
-    """A training table: its columns, and its rows as floats."""
-
-    columns: Columns
-    X: Floats  # (n, D)
-    is_text: NDArray[np.bool_]  # (D,) columns of text that neither dtype nor user calls categories
-
-
-def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Columns, Floats]:
-    """Return the columns of a training table, and the table as floats (n, D)."""
-    columns, rows, _ = learn_table(X, categorical_features)
-    return columns, rows
-
-
-def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
-    """Return the columns of a training table, the table as floats, and which columns are text by default."""
-    table = _read(X)
-    names = tuple(column.name for column in table)
-    by_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
-    chosen = np.zeros(len(names), dtype=bool) if by_dtype else _chosen(categorical_features, names)
-    kinds = [_learned(column, bool(take), by_dtype) for column, take in zip(table, chosen, strict=True)]
-    columns = Columns(names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
-    is_text = np.array([column.distinct is not None and not column.category for column in table], dtype=bool) & ~chosen
-    return LearnedTable(columns, _encoded(table, columns.levels), is_text)
-
-
-def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:
-    """Merge the columns of two tables with the same names; `empty` are two masks (D,) of columns without values."""
-    kinds = [
-        _merged_kind(name, *kinds) for name, *kinds in zip(one.names, _kinds(one), _kinds(other), *empty, strict=True)
-    ]
-    return Columns(one.names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
-
-
-_Kind = tuple[tuple[Level, ...] | None, bool]  # levels, and whether they have an order
-
-
-def _kinds(columns: Columns) -> list[_Kind]:
-    return list(zip(columns.levels, columns.ordered, strict=True))
-
-
-def _merged_kind(name: str, one: _Kind, other: _Kind, one_empty: bool, other_empty: bool) -> _Kind:
-    """Merge the kinds of a column in two tables; a column without values takes the kind of the other."""
-    if one == other or (other_empty and not other[0]):
-        return one
-    if one_empty and not one[0]:
-        return other
-    if one[0] is None or other[0] is None or one[1] or other[1]:
-        problem = "holds numbers in some blocks and categories in others, or categories in another order"
-        raise ValueError(f"column {name!r} {problem}; give it the same dtype in all blocks")
-    return _sorted_levels({*one[0], *other[0]}), False
-
-
-def _sorted_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
-    return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
-
-
-class _Column(NamedTuple):
-    """A column as it was given: numbers with NaN, or distinct values and the index of each row's value among them."""
-
-    name: str
-    entries: NDArray[Any]  # (n,): numbers, or indices of distinct values, -1 where missing
-    distinct: NDArray[Any] | None = None  # None for numbers
-    category: bool = False  # by dtype
-    order: tuple[Level, ...] = ()  # all levels of an ordered category
-
-
-def _learned(column: _Column, chosen: bool, by_dtype: bool) -> tuple[tuple[Level, ...] | None, bool]:
-    """Return the levels (None for numbers), and whether they are ordered; chosen columns and text are categories."""
-    if not chosen and column.distinct is None and not (by_dtype and column.category):
-        return None, False
-    if column.order and not chosen:
-        return column.order, True
-    _, distinct = _places(column)
-    return _sorted_levels(set(map(_level, distinct))), False
-
-
-def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Return the mask (D,) of the columns that the user calls categories, by number, name or mask."""
-    D = len(names)
-    mask = np.zeros(D, dtype=bool)
-    if features is None:
-        return mask
-    given = np.asarray(features)
-    if given.dtype.kind == "b" and given.shape == (D,):
-        return given
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iuUO"):
-        advice = f'"from_dtype", None, a list of column numbers or names, or a mask of {D} booleans'
-        raise ValueError(f"categorical_features={features!r} must be {advice}")
-    columns: list[Any] = list(range(D)) if given.dtype.kind in "iu" else list(names)
-    if unknown := [column for column in given.tolist() if column not in columns]:
-        raise ValueError(f"categorical_features: there is no column {unknown[0]!r}; columns are {_some(columns)}")
-    mask[[columns.index(column) for column in given.tolist()]] = True
-    return mask
-
-
-def _encoded(table: list[_Column], levels: Sequence[tuple[Level, ...] | None]) -> Floats:
-    """Return numbers and codes (n, D); unknown levels become NaN, with one warning for all columns."""
-    encoded = np.empty((len(table[0].entries), len(table)))
-    unseen: list[tuple[_Column, NDArray[np.bool_]]] = []
-    for j, (column, known) in enumerate(zip(table, levels, strict=True)):
-        if known is None:
-            encoded[:, j] = _numbers(column)
-        else:
-            encoded[:, j], strange = _codes(column, known)
-            if strange.any():
-                unseen.append((column, strange))
-    if unseen:
-        _warn_unseen(unseen)
-    return encoded
-
-
-def _numbers(column: _Column) -> NDArray[Any]:
-    if column.distinct is None:
-        return column.entries
-    is_text = np.array([*(isinstance(value, _TEXT) for value in column.distinct), False])[column.entries]
-    if is_text.any():
-        row = int(is_text.argmax())
-        problem = f"has {str(column.distinct[column.entries[row]])!r} in row {row} (counted from 0)"
-        advice = "it held numbers in training; give a number, or NaN where it is missing"
-        raise ValueError(f"column {column.name!r} {problem}; {advice}")
-    return np.full(len(column.entries), np.nan)
-
-
-def _codes(column: _Column, levels: tuple[Level, ...]) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return codes of levels (n,), NaN if missing or unknown, and the mask (n,) of unknown levels."""
-    code = {level: float(number) for number, level in enumerate(levels)}
-    places, distinct = _places(column)
-    codes = np.array([*(code.get(_level(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last, NaN
-    return codes, np.isnan(codes) & (places >= 0)
-
-
-def _places(column: _Column) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    """Return the index of each row's value among the distinct values (n,), -1 if missing, and the distinct values."""
-    return _factorized(column.entries) if column.distinct is None else (column.entries, column.distinct)
-
-
-def _factorized(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
-    places, distinct = pd.factorize(values)
-    return places, np.asarray(distinct)
-
-
-def _level(value: Any) -> Level:
-    """Return a plain Python value; equal values of different types become one level."""
-    if isinstance(value, _TEXT):
-        return str(value)
-    if isinstance(value, (bool, np.bool_)):
-        return bool(value)
-    number = int(value)
-    return number if number == value else float(value)
-
-
-def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
-    """Warn once about all columns with unknown levels."""
-    names = [column.name for column, _ in unseen]
-    column, strange = unseen[0]
-    places, distinct = _places(column)
-    example = _level(distinct[places[strange.argmax()]])
-    rows = int(np.logical_or.reduce([strange for _, strange in unseen]).sum())
-    subject = f"column {names[0]!r} has" if len(names) == 1 else f"columns {_some(names)} have"
-    where = f"{_count(rows, 'row')} in {_count(len(names), 'column')}"
-    problem = f"{subject} values not seen in training, such as {example!r} ({where})"
-    warn_user(f"{problem}; they count as missing")
-
-
-def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:
-    """Return the columns of a data frame, an array or a list of rows; `names` are for tables without names."""
-    frame = nw.from_native(X, pass_through=True)
-    if isinstance(frame, nw.LazyFrame):
-        raise ValueError("a lazy frame has no rows yet; call its collect() first")
-    if isinstance(frame, nw.DataFrame):
-        if 0 in frame.shape:
-            _checked(np.empty(frame.shape))
-        return [_read_series(series) for series in frame.iter_columns()]
-    rows = _checked(_as_array(X))
-    names = names or [f"x{j}" for j in range(rows.shape[1])]
-    return [_column(name, values) for name, values in zip(names, rows.T, strict=True)]
-
-
-def _checked(X: Any) -> NDArray[Any]:
-    """Return the table if it has rows and columns; otherwise raise scikit-learn's error."""
-    array: NDArray[Any] = check_array(X, dtype=None, ensure_all_finite=False, estimator=ESTIMATOR, input_name="X")
-    return array
-
-
-def _as_array(X: Any) -> Any:
-    """Turn masked values into None and lists into arrays, in which numbers beside text stay numbers."""
-    if isinstance(X, np.ma.MaskedArray) and X.dtype.kind in "biufUO":
-        return np.where(np.ma.getmaskarray(X), np.array(None), X)
-    if not isinstance(X, (list, tuple)):
-        return X
-    array = np.asarray(X)
-    return array if array.dtype.kind in "biufc" else np.array(X, dtype=object)
-
-
-def _read_series(series: Any) -> _Column:
-    name, dtype = str(series.name), series.dtype
-    if dtype.is_nested():
-        raise ValueError(_nested(name))
-    if dtype.is_numeric() or dtype == nw.Boolean:
-        exact = dtype not in _WIDE and series.null_count() == 0
-        return _column(name, (series if exact else series.cast(nw.Float64)).to_numpy())
-    column = _column(name, _entries(series), is_text=dtype == nw.String and not _holds_objects(series))
-    return column._replace(category=dtype in (nw.Categorical, nw.Enum), order=_order(series))
-
-
-def _entries(series: Any) -> NDArray[Any]:
-    """Return the values (n,) of a column that is not numeric, with missing values as None or NaN."""
-    if series.dtype == nw.String and series.implementation.is_polars():
-        series = series.cast(nw.Categorical)  # makes one Python object per level, not per row
-    if series.dtype == nw.Categorical and series.implementation.is_pyarrow():
-        native = series.to_native()
-        series = native.cast(native.type.value_type)  # to_numpy of a dictionary turns missing values into levels
-    entries: NDArray[Any] = series.to_numpy()
-    return entries
-
-
-def _holds_objects(series: Any) -> bool:
-    return str(getattr(series.to_native(), "dtype", "")) == "object"
-
-
-def _order(series: Any) -> tuple[Level, ...]:
-    """Return the levels of an ordered category of pandas; empty for other columns."""
-    dtype = getattr(series.to_native(), "dtype", None)
-    if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-        return tuple(map(_level, dtype.categories))
-    return ()
-
-
-def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
-    """Return numbers if all values are numbers, otherwise distinct values and indices; errors name the column."""
-    kinds = set(map(type, values)) if values.dtype == object else {values.dtype.type}
-    for kind in kinds:
-        _check_kind(name, kind)
-    if is_text or any(issubclass(kind, _TEXT) for kind in kinds):
-        places, distinct = _factorized(values.astype(object))
-        infinite = [not isinstance(value, _TEXT) and bool(_infinite(value)) for value in distinct]
-        _check_finite(name, np.array([*infinite, False])[places])
-        return _Column(name, places, distinct)
-    if values.dtype == object:
-        missing = pd.isna(values)
-        _check_finite(name, _infinite(np.where(missing, 0, values)).astype(bool))
-        values = np.where(missing, np.nan, values).astype(np.float64)
-    if values.dtype.kind == "f":
-        with np.errstate(over="ignore"):  # from long double
-            values = values.astype(np.float64, copy=False)
-        _check_finite(name, np.isinf(values))
-    return _Column(name, values)
-
-
-def _check_kind(name: str, kind: type) -> None:
-    """Raise an error with advice unless values of this type are numbers, text or missing."""
-    if issubclass(kind, _MISSING):
-        return
-    if issubclass(kind, _DATE):
-        advice = "turn them into numbers, such as the year, the month or the days since some date"
-        raise ValueError(f"column {name!r} holds dates, times or durations; {advice}")
-    if issubclass(kind, _NESTED):
-        raise ValueError(_nested(name))
-    if issubclass(kind, _BYTES):
-        raise ValueError(f"column {name!r} holds bytes; decode them into text")
-    if issubclass(kind, numbers.Complex) and not issubclass(kind, numbers.Real):
-        raise ValueError(f"Complex data not supported: column {name!r}; give the real and imaginary parts as columns")
-    if not issubclass(kind, (*_TEXT, *_NUMBER)):
-        raise TypeError(f"column {name!r}: argument must be a string or a number, not {kind.__name__!r}")
-
-
-def _infinite(value: Any) -> Any:
-    """Whether a number, or each object of an array, is beyond float64; float() would fail for large integers."""
-    return abs(value) > sys.float_info.max
-
-
-def _check_finite(name: str, infinite: NDArray[np.bool_]) -> None:
-    if infinite.any():
-        problem = f"has an infinite value in row {infinite.argmax()} (counted from 0)"
-        advice = (
-            "replace infinity, or what float64 cannot hold, by a large number, or by NaN where the value is missing"
-        )
-        raise ValueError(f"column {name!r} {problem}; {advice}")
-
-
-def _nested(name: str) -> str:
-    return f"column {name!r} holds lists or structures; make a column of each of their parts"
-
-
-def _some(columns: Sequence[Any], most: int = 8) -> str:
+def some_of(columns: Sequence[Any], most: int = 8) -> str:
+    """Return the names of the first columns, for a message."""
     return ", ".join(map(repr, columns[:most])) + (", ..." if len(columns) > most else "")
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"

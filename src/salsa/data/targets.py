@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight
 
 from salsa._utils.arrays import Floats, Places
-from salsa.data.columns import ESTIMATOR
+from salsa.data.table_columns import ESTIMATOR
 
 #: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)

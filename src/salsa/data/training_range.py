@@ -6,23 +6,28 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
+from salsa.data.records import are_records
 
 SLACK = 1.0  # share of the range that rows may lie beyond its ends without a warning
 MOST_NAMED = 3  # columns in a message
 
 
 def encoded(model: Any, X: Any) -> Floats:
-    """Encode a table for a fitted model (n, D); warn about rows far outside the training range."""
+    """Encode a table, a dict or a list of dicts for a fitted model (n, D); warn about rows far outside the range."""
+    from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted
+
     if "columns_" not in vars(model):
         check_is_fitted(model)
-    _check_feature_names(model, X, reset=False)
-    if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
-        _check_n_features(model, X, reset=False)
+    if not are_records(X):  # records are read by name
+        _check_feature_names(model, X, reset=False)
+        if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
+            _check_n_features(model, X, reset=False)
     rows: Floats = model.columns_.encode(X)
+    if model.expansion_.kernel.distributions is None:
+        _check_no_missing(rows, model.columns_.names)
     beyond = Beyond(model)
     beyond.add(rows)
     if told := str(beyond):
@@ -30,14 +35,27 @@ def encoded(model: Any, X: Any) -> Floats:
     return rows
 
 
+def limits_of(expansion: Any) -> tuple[Floats, Floats]:
+    """Return the limits (D,) of values that are not far outside the training range of a function."""
+    low, high = expansion.ends
+    width = high - low
+    slack = np.where((expansion.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
+    return low - slack, high + slack
+
+
+def _check_no_missing(X: Floats, names: Sequence[str]) -> None:
+    missing = np.isnan(X).any(axis=0)
+    if missing.any():
+        problem = f"column {names[int(missing.argmax())]!r} has a missing value or an unknown level"
+        raise ValueError(f"{problem}, but this model was made without distributions of missing values: give a value")
+
+
 class Beyond:
     """A count of rows far outside the training range, over all parts of a table, in the features a model uses."""
 
     def __init__(self, model: Any) -> None:
-        self._low, self._high = low, high = model.expansion_.ends
-        width = high - low
-        slack = np.where((model.expansion_.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
-        self._limits = low - slack, high + slack
+        self._low, self._high = model.expansion_.ends
+        self._limits = limits_of(model.expansion_)
         self._names: Sequence[str] = model.columns_.names
         self._rows = self._all = 0
         self._below, self._above = np.zeros((2, len(self._names)), dtype=np.int64)

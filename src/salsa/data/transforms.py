@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import skew
 
 from salsa._utils.arrays import Floats
 
@@ -62,6 +61,8 @@ def transformed(name: str | None, Y: Floats) -> Floats:
 
 def skewed_outputs(Y: Floats) -> dict[int, float]:
     """Return the skewness of every output of Y (n, q) that is positive and skewed, and much less so as a logarithm."""
+    from scipy.stats import skew  # here, because a loaded model predicts without SciPy
+
     positive = {j: y for j, y in enumerate(Y.T) if len(y) >= FEWEST and 0 < y.min() < y.max()}
     pairs = {j: (float(skew(y)), float(skew(np.log(y)))) for j, y in positive.items()}
     return {j: raw for j, (raw, log) in pairs.items() if raw > SKEWED and abs(log) < 0.5 * raw}

@@ -42,11 +42,11 @@ def kernel_shapley(
     if (call := core_call(kernel.terms, X, Z)) is not None:
         assert call.Z is not None
         threads = thread_count(n_threads, len(X), len(Z), kernel.n_features * kernel.order)
-        (keep,), (*_, weights) = call.features, call.arguments
+        (keep,), (*_, weights) = call.plan.features, call.plan.arguments
         nodes, node_weights = unit_rule(len(weights) - 2)
         left, V = np.ascontiguousarray(means[:, keep]), for_the_core(V)
         values[:, keep] = _core.shapley(
-            call.X, call.Z, left, V, nodes, node_weights, *call.arguments, threads, **call.layout
+            call.X, call.Z, left, V, nodes, node_weights, *call.plan.arguments, threads, **call.plan.layout
         )
     return values
 

@@ -63,6 +63,9 @@ class Kernel(Protocol):
     def diagonal(self, X: Any) -> Floats:
         """Return k(x_i, x_i) (n,)."""
 
+    def checked(self, X: Any) -> Floats:
+        """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
+
 
 def __getattr__(name: str) -> Any:
     """Import on first use: the command line reads the table of base kernels, and its help must be quick."""

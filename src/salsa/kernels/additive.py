@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array
 
 from salsa import _core
 from salsa._utils.arrays import Floats, for_the_core
@@ -167,6 +166,10 @@ class AdditiveKernel:
 
     def checked(self, X: Any) -> Floats:
         """Return rows as the compiled core takes them (n, D); ValueError for other shapes and numbers."""
+        if self._is_checked(X):
+            return X  # type: ignore[no-any-return]
+        from sklearn.utils import check_array  # here, because a loaded model predicts without scikit-learn
+
         finite = True if self.distributions is None else "allow-nan"
         with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
             rows: Floats = check_array(
@@ -175,6 +178,13 @@ class AdditiveKernel:
         if rows.shape[1] != self.n_features:
             raise ValueError(f"X has {rows.shape[1]} features, this kernel has {self.n_features}")
         return for_the_core(rows)
+
+    def _is_checked(self, X: Any) -> bool:
+        """Whether X is an array that ``checked`` would return as it is."""
+        if type(X) is not np.ndarray or X.dtype != np.float64 or X.ndim != 2 or X.shape[1] != self.n_features:
+            return False
+        fit = X.dtype.isnative and X.flags.c_contiguous and X.flags.aligned
+        return fit and not (np.isinf(X) if self.distributions is not None else ~np.isfinite(X)).any()
 
     def _find_diagonal(self) -> float:
         e = elementary_symmetric(self.relevance[self.relevance > 0], self.order)

@@ -1,37 +1,33 @@
-"""A fitted model as the header and the arrays of a model file, and back: the whole format in one file, for audits.
+"""A fitted model as the header and the arrays of a model file, and back.
 
-Every part has a ``..._state`` that returns plain names, lists and numbers for JSON, or arrays of one or two dimensions,
-and a function that reads it back and refuses parts that do not match.
+``function_state`` has the fitted function, and this file has the rest of the format, for audits. Every part has a
+``..._state`` that returns plain names, lists and numbers for JSON, or arrays of one or two dimensions, and a function
+that reads it back and refuses parts that do not match.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._version import __version__
-from salsa.data.columns import Columns
 from salsa.data.noise import Noise
 from salsa.data.targets import WEIGHT_LIMITS
-from salsa.data.transforms import TRANSFORMS, TargetTransform
+from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.fitted import Fitted, assign
 from salsa.kernels import Kernel
-from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.marginals import Distribution
-from salsa.kernels.sum import SumKernel
-from salsa.losses import LIKELIHOODS, Likelihood, Link, Logistic, Softmax, link_of
+from salsa.losses import Likelihood
 from salsa.options import parse_resources
-from salsa.persistence.archive import entry, naming, read_archive, write_archive
+from salsa.persistence.archive import entry, naming, write_archive
+from salsa.persistence.function_state import classes_state, expansion_state, function_from, loss_state
 from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
@@ -45,8 +41,6 @@ from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 
 #: The formats of models of one term, which earlier versions read, of sums, of exact fits by iteration, and of losses
 WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
-MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
-_PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
 _NUMBER = {int, float}  # in the header
 #: files of earlier versions lack these; other files always hold them
 _LATER = {"target_transform", "interaction_cst", "monotonic_cst", "loss", "quantile"}
@@ -84,9 +78,17 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
     write_archive(path, header, arrays | kept, version)
 
 
-def read_model(path: str | os.PathLike[str], regressor: type[Model], classifier: type[Other]) -> Model | Other:
-    """Read a model of one of these classes; raise ValueError with the name of the file and what is wrong with it."""
-    header, arrays = read_archive(path)
+def model_of(
+    path: str | os.PathLike[str],
+    contents: tuple[dict[str, Any], Mapping[str, Floats]],
+    regressor: type[Model],
+    classifier: type[Other],
+) -> Model | Other:
+    """Return the model of one of these classes from the header and the arrays of a file.
+
+    ValueError names the file and says what is wrong with it.
+    """
+    header, arrays = contents
     with naming(path):
         parameters = entry(header, "parameters", {dict})
         model: Any = (classifier if "classes" in header else regressor)(**parameters)
@@ -98,65 +100,21 @@ def read_model(path: str | os.PathLike[str], regressor: type[Model], classifier:
 
 
 def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str]) -> Fitted:
-    names, columns = entry(header, "feature_names", [{str}]), columns_from(header["columns"])
-    D = len(columns.names)
-    if arrays["bandwidth"].shape[-1] != D or len(names) not in (0, D):
-        raise ValueError("its kernel, its columns and its feature names are not of one number")
-    expansion = expansion_from(header["kernel"], arrays)
-    columns.check_spans(expansion.anchors)
-    columns.check_codes(expansion.anchors)
+    function = function_from(header, arrays)
+    expansion = function.expansion
     search = replace(search_from(header["search"]), terms=_components(header["search"], expansion.kernel))
     if lost:
         search = search.with_notes(f"parameters a model file cannot hold are at their defaults: {', '.join(lost)}")
-    flat, averaged = entry(header, "flat", {bool}), entry({"averaged": False} | header, "averaged", {bool})
-    if search.order != expansion.kernel.order or (flat and len(expansion.offset) > 1):
-        raise ValueError("its kernel is not of the order that was found, or it has more outputs than it says")
+    averaged = entry({"averaged": False} | header, "averaged", {bool})
+    if search.order != expansion.kernel.order:
+        raise ValueError("its kernel is not of the order that was found")
     reason = entry({"reason": NO_UNCERTAINTY} | header, "reason", {str}) if averaged else None
     uncertainty = uncertainty_from(arrays, expansion, search.alpha, reason)
-    named, classes = np.array(names, dtype=object) if names else None, classes_from(header, expansion)
-    transform: TargetTransform | Link | None = _transform(header, arrays, expansion)
-    if "loss" in header:
-        uncertainty = _scored(loss_from(header["loss"], len(expansion.offset)), arrays, expansion, uncertainty)
-        transform = link_of(uncertainty.loss)
-    if (classes is not None) != (isinstance(transform, Link) and isinstance(transform.loss, Logistic | Softmax)):
-        raise ValueError("its classes and its loss contradict each other")
-    return Fitted(columns, named, flat, expansion, search, uncertainty, transform, classes)
-
-
-def loss_state(loss: Likelihood) -> dict[str, Any]:
-    """Return the name of a loss and its numbers."""
-    return {"name": type(loss).__name__, "parameters": asdict(loss) if is_dataclass(loss) else {}}
-
-
-def loss_from(state: Any, outputs: int) -> Likelihood:
-    name, parameters = entry(state, "name", {str}), entry(state, "parameters", {dict})
-    if name not in LIKELIHOODS or (name == "Softmax") != (outputs > 1):
-        raise ValueError(f"its loss {name!r} is unknown, or not for {outputs} outputs")
-    if not all(type(value) in (bool, int, float) and 0 <= value < np.inf for value in parameters.values()):
-        raise ValueError(f"the numbers of its loss {name!r} are not positive")
-    loss: Likelihood = LIKELIHOODS[name](**parameters)
-    return loss
-
-
-def classes_state(classes: NDArray[Any]) -> dict[str, Any]:
-    """Return the labels of classes as JSON holds them; ValueError for labels that it does not hold."""
-    labels = classes.tolist()
-    if not all(type(label) in (str, int, float, bool) for label in labels):
-        raise ValueError(f"a model file holds classes that are texts or numbers, not {type(labels[0]).__name__}")
-    return {"labels": labels, "type": "object" if classes.dtype == object else classes.dtype.str}
-
-
-def classes_from(header: dict[str, Any], expansion: KernelExpansion) -> NDArray[Any] | None:
-    if "classes" not in header:
-        return None
-    state, q = entry(header, "classes", {dict}), len(expansion.offset)
-    labels, kind = entry(state, "labels", [{str, int, float, bool}]), entry(state, "type", {str})
-    if not re.fullmatch(r"object|[<|](U\d{1,6}|[iufb][1248])", kind) or len(labels) != (2 if q == 1 else q):
-        raise ValueError(f"its {len(labels)} classes of the type {kind!r} do not fit its {q} outputs")
-    classes = np.array(labels, dtype=kind)
-    if classes.tolist() != labels or not (classes[:-1] < classes[1:]).all():
-        raise ValueError("its classes are not of their type, or not in ascending order")
-    return classes
+    if function.loss is not None:
+        uncertainty = _scored(function.loss, arrays, expansion, uncertainty)
+    columns, names, flat, *_ = function
+    named = np.array(names, dtype=object) if names else None
+    return Fitted(columns, named, flat, expansion, search, uncertainty, function.transform, function.classes)
 
 
 def _scored(
@@ -177,19 +135,6 @@ def _scored(
         raise ValueError("its held-out predictions are not finite, or do not count")
     weight = _weight({"weight": weight}, n)
     return ScoredUncertainty(inner, target, weight, HeldOut(row, f, count, int(units[0])), loss)
-
-
-def _transform(
-    header: dict[str, Any], arrays: Mapping[str, Floats], expansion: KernelExpansion
-) -> TargetTransform | None:
-    if "transform" not in header:
-        return None
-    name, residual = entry(header, "transform", {str}), arrays.get("smear", np.empty(0))
-    if name not in TRANSFORMS or residual.shape[1:] != expansion.offset.shape or not len(residual):
-        raise ValueError(f"its target transform {name!r} is unknown, or its residuals are not of its outputs")
-    if not np.isfinite(residual).all():
-        raise ValueError("its held-out residuals are not finite")
-    return TargetTransform(name, residual)
 
 
 def plain_parameters(values: dict[str, Any]) -> dict[str, Any]:
@@ -215,16 +160,6 @@ def _is_plain(value: Any) -> bool:
     if isinstance(value, dict):
         return all(isinstance(name, str) and _is_plain(entry) for name, entry in value.items())
     return value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and np.isfinite(value))
-
-
-def columns_from(state: Any) -> Columns:
-    names, ordered = tuple(entry(state, "names", [{str}])), tuple(entry(state, "ordered", [{bool}]))
-    levels = tuple(None if v is None else tuple(v) for v in entry(state, "levels", [{list, type(None)}]))
-    if not all(type(level) in (str, int, float, bool) for values in levels for level in values or ()):
-        raise ValueError("its levels of categories are not all texts or numbers")
-    if not len(names) == len(levels) == len(ordered):
-        raise ValueError(f"it has {len(names)} names, {len(levels)} levels and {len(ordered)} orders of columns")
-    return Columns(names, levels, ordered)
 
 
 def search_state(search: OrderSearch) -> dict[str, Any]:
@@ -281,102 +216,6 @@ def _contender(kernel: str, *others: Any) -> Contender:
     return Contender(origin, base, bool(product), *others)
 
 
-def expansion_state(expansion: KernelExpansion) -> tuple[dict[str, Any], dict[str, Floats]]:
-    header, parameters = kernel_state(expansion.kernel)
-    parameters |= _flattened("marginal", expansion.marginals)
-    return header, {**parameters, "anchors": expansion.anchors, "coef": expansion.coef, "offset": expansion.offset}
-
-
-def expansion_from(header: Any, arrays: Mapping[str, Floats]) -> KernelExpansion:
-    anchors, coef, offset = (arrays[name] for name in ("anchors", "coef", "offset"))
-    if anchors.shape[1:] != arrays["bandwidth"].shape[-1:] or coef.shape != (len(anchors), *offset.shape):
-        raise ValueError("its arrays do not fit each other")
-    kernel = kernel_from(header, arrays)
-    observed = anchors if kernel.distributions is None else anchors[~np.isnan(anchors)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        largest = np.abs(offset) + kernel.diagonal(anchors[:1]) * np.abs(coef).sum(axis=0)  # bounds |f(x)|
-    if not np.isfinite(observed).all() or not np.isfinite(largest).all():
-        raise ValueError("its arrays are not all finite, or give predictions that are not")
-    marginals = _distributions("marginal", arrays, may_miss=True)
-    if marginals is not None and len(marginals) != kernel.n_features:
-        raise ValueError("its marginals do not fit its features")
-    return KernelExpansion(kernel, anchors, coef, offset, marginals)
-
-
-def kernel_state(kernel: Kernel) -> tuple[dict[str, Any], dict[str, Floats]]:
-    """Return the header and the arrays of a kernel.
-
-    A sum of T terms has bandwidth and relevance (T, D), and the order weights of all terms one after the other.
-    """
-    terms, distributions = kernel.terms, _flattened("distribution", kernel.distributions)
-    bases = [term.base if isinstance(term.base, str) else list(term.base) for term in terms]
-    if isinstance(kernel, AdditiveKernel):
-        return {"base": bases[0]}, {name: getattr(kernel, name) for name in _PARAMETERS} | distributions
-    arrays = {
-        "bandwidth": np.array([term.bandwidth for term in terms]),
-        "relevance": np.array([term.relevance for term in terms]),
-        "order_weights": np.concatenate([term.order_weights for term in terms]),
-    }
-    headers = [{"base": base, "order": term.order} for base, term in zip(bases, terms, strict=True)]
-    return {"terms": headers}, arrays | distributions
-
-
-def kernel_from(header: Any, arrays: Mapping[str, Floats]) -> Kernel:
-    bandwidth, relevance, weights = (arrays[name] for name in _PARAMETERS)
-    distributions = _distributions("distribution", arrays)
-    if not isinstance(header, dict) or "terms" not in header:
-        return _term(header, bandwidth, relevance, weights, distributions)
-    terms = entry(header, "terms", [{dict}])
-    ends = np.cumsum([1 + entry(term, "order", {int}) for term in terms])
-    fit = bandwidth.ndim == 2 and len(bandwidth) == len(relevance) == len(terms) and weights.shape == (ends[-1],)
-    if not fit or min(np.diff(ends, prepend=0)) < 1:
-        raise ValueError(f"the parameters of its kernel do not fit its {len(terms)} terms")
-    each = zip(terms, bandwidth, relevance, np.split(weights, ends[:-1]), strict=True)
-    return SumKernel(_term(*parts, distributions) for parts in each)
-
-
-def _term(
-    header: Any,
-    bandwidth: Floats,
-    relevance: Floats,
-    weights: Floats,
-    distributions: tuple[Distribution, ...] | None,
-) -> AdditiveKernel:
-    if len(weights) > MOST_ORDERS:  # before the kernel counts its products, which would take long
-        raise ValueError(f"its kernel has {len(weights)} order weights, more than {MOST_ORDERS}")
-    return AdditiveKernel(bandwidth, relevance, weights, entry(header, "base", {str, list}), distributions)
-
-
-def _flattened(kind: str, distributions: tuple[Distribution, ...] | None) -> dict[str, Floats]:
-    if distributions is None:
-        return {}
-    points, weights = zip(*distributions, strict=True)
-    sizes = np.array([len(p) for p in points], dtype=np.float64)
-    return {
-        f"{kind}_sizes": sizes,
-        f"{kind}_points": np.concatenate(points),
-        f"{kind}_weights": np.concatenate(weights),
-    }
-
-
-def _distributions(
-    kind: str, arrays: Mapping[str, Floats], *, may_miss: bool = False
-) -> tuple[Distribution, ...] | None:
-    if f"{kind}_sizes" not in arrays:
-        return None
-    sizes, points, weights = (arrays[f"{kind}_{part}"] for part in ("sizes", "points", "weights"))
-    n = len(points)
-    if not ((sizes >= 1) & (sizes <= n)).all() or sizes.sum() != n or weights.shape != (n,):
-        raise ValueError(f"its {kind}s do not fit each other")
-    ends = np.cumsum(sizes).astype(np.intp)
-    finite = np.isfinite(points) | (np.isnan(points) & may_miss)
-    shares = ((weights >= 0) & (weights < 2)).all() and (np.add.reduceat(weights, [0, *ends[:-1]]) < 1 + 1e-6).all()
-    if not finite.all() or not shares:
-        raise ValueError(f"its {kind}s are not finite points of positive weights that sum to one")
-    parts = zip(np.split(points, ends[:-1]), np.split(weights, ends[:-1]), strict=True)
-    return tuple(Distribution(*part) for part in parts)
-
-
 def uncertainty_state(uncertainty: Uncertainty | Unavailable) -> dict[str, Floats]:
     """Return the arrays of an uncertainty; the factor L of a low-rank one follows from the anchors."""
     if isinstance(uncertainty, ExactUncertainty):
@@ -401,6 +240,8 @@ def _iterated_state(uncertainty: IteratedUncertainty) -> dict[str, Floats]:
     arrays["weight"] = uncertainty.weight
     kept = _cvplus_state(uncertainty.cvplus, uncertainty.unit, False, 1.0)
     del kept["cv_thetas"]  # the coefficients take their place
+    if not uncertainty.cvplus.root.size:  # it is computed when it is asked for
+        del kept["cv_root"]
     return kept | {f"iterated_{name}": values for name, values in arrays.items()}
 
 
@@ -449,8 +290,11 @@ def uncertainty_from(
         raise ValueError("its uncertainty is not of its features")
     if arrays["cv_mean"].shape != (len(points),):  # before a matrix of so many rows is computed
         raise ValueError("its uncertainty does not fit its anchors")
-    with one_blas_thread():  # as in the fit, for the same bits
-        kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
+    if places is not None and "cv_root" not in arrays:  # computed when it is asked for
+        kept = _cvplus(arrays, np.empty((0, 0)), expansion)
+    else:
+        with one_blas_thread():  # as in the fit, for the same bits
+            kept = _cvplus(arrays, positive_factor(expansion.kernel(points)), expansion)
     in_range = ((unit > 0) & np.isfinite(unit)).all()
     if not unit.shape == expansion.offset.shape == kept.amplitude.shape or not in_range:
         raise ValueError("its uncertainty is not of its outputs")
@@ -478,7 +322,9 @@ def _iterated(
     if not all(np.isfinite(values).all() for values in (coefs, *left)) or (left[2] < 0).any():
         raise ValueError("its uncertainty is not finite, or has negative standard deviations")
     fits = coefs.reshape(folds, n, q)
-    return IteratedUncertainty(kept, unit, expansion.anchors, weight, places, fits, LeaveOneOut(*left))
+    return IteratedUncertainty(
+        kept, unit, expansion.anchors, weight, places, fits, LeaveOneOut(*left), expansion.kernel
+    )
 
 
 def _exact_judged(arrays: Mapping[str, Floats], expansion: KernelExpansion) -> tuple[Noise, Judged]:
@@ -526,8 +372,8 @@ def _places(arrays: Mapping[str, Floats], name: str, n: int | None, most: int | 
 
 def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion) -> CVPlus:
     offsets, amplitude, scalars = (arrays[f"cv_{name}"] for name in ("offsets", "amplitude", "scalars"))
-    (folds, q), r, iterated = offsets.shape, len(L), "iterated_places" in arrays
-    shapes = {"mean": (r,), "root": (r, r), "amplitude": (q,), "scalars": (2,), "scaled": (q,)}
+    (folds, q), r, iterated = offsets.shape, len(arrays["cv_mean"]), "iterated_places" in arrays
+    shapes = {"mean": (r,), "amplitude": (q,), "scalars": (2,), "scaled": (q,)} | ({"root": (r, r)} if len(L) else {})
     largest, units, forward, rho, *_ = _known(arrays, "cv_judged", _USUAL.shape, _USUAL)
     counted = 1 if forward else folds
     shapes |= {"below": (q * counted, CLASSES)} | ({} if iterated else {"thetas": (folds * r, q)})
@@ -541,7 +387,7 @@ def _cvplus(arrays: Mapping[str, Floats], L: Floats, expansion: KernelExpansion)
         raise ValueError("its uncertainty has a scale, a number of units or a variance out of range")
     thetas = np.zeros((folds, 0, q)) if iterated else arrays["cv_thetas"].reshape(folds, r, q)
     below = arrays["cv_below"].reshape(q, counted, CLASSES)
-    root = arrays["cv_root"]  # no triangle in files of earlier versions
+    root = arrays["cv_root"] if len(L) else L  # no triangle in files of earlier versions
     root = lower_root(root) if np.triu(root, 1).any() else np.asfortranarray(root)
     parts = (L, arrays["cv_mean"], root, float(scalars[0]), float(scalars[1]), amplitude)
     scale, local = tuple(KINDS[int(kind)] for kind in arrays["cv_scaled"]), _local_scale(arrays, expansion, q)

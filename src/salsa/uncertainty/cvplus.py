@@ -118,8 +118,8 @@ class CVPlus:
             else:
                 centre = left_out[:, :, j]
             reach = np.sqrt(self.amplitude[j]) * widths[self.scale[j]][:, min(j, widths[self.scale[j]].shape[1] - 1)]
-            interval[:, j, 0] = -self._end(j, -centre, reach, need)
-            interval[:, j, 1] = self._end(j, centre, reach, need)
+            ends = self._end(j, np.concatenate([-centre, centre]), np.concatenate([reach, reach]), need)
+            interval[:, j, 0], interval[:, j, 1] = -ends[: len(centre)], ends[len(centre) :]
         return np.sort(interval, axis=-1)
 
     def _widths(self, X: Floats, posterior: Floats, n_threads: int | None) -> dict[str, Floats]:
@@ -217,12 +217,15 @@ class CVPlus:
         """
         reached = self.below[j].sum(axis=0)
         pooled = _END[int(np.argmax(reached >= min(need, reached[-1])))]
+        below = np.zeros((len(self.below[j]), CLASSES + 1))  # no residual is below the first class
+        below[:, 1:] = self.below[j]
+        starts = 1 + (CLASSES + 1) * np.arange(len(below))
         low, high = (left_out.min(axis=1) + reach * pooled, left_out.max(axis=1) + reach * pooled)
         with np.errstate(divide="ignore", invalid="ignore"):
             for _ in range(_BISECTIONS):
                 middle = 0.5 * (low + high)
                 place = _class((middle[:, None] - left_out) / reach[:, None], rounded_up=False)
-                held = sum(np.where(p >= 0, self.below[j, f][p], 0.0) for f, p in enumerate(place.T))
+                held = np.cumsum(below.take(place + starts), axis=1)[:, -1]  # adds up in the order of the folds
                 enough = held >= need
                 low, high = np.where(enough, low, middle), np.where(enough, middle, high)
         return np.asarray(high)
@@ -235,7 +238,7 @@ def _class(score: Floats, *, rounded_up: bool = True) -> NDArray[np.intp]:
     """The first class whose end is not below the score; or the last whose end is not above it, -1 for none."""
     with np.errstate(divide="ignore", invalid="ignore"):
         place = np.log(np.maximum(score, 0.0) / SMALLEST) / _WIDTH
-    place = np.nan_to_num(place, nan=0.0, posinf=CLASSES, neginf=-1.0)
+    place[np.isnan(place)] = 0.0
     place = np.ceil(place - 1e-9) if rounded_up else np.floor(place + 1e-9)
     classes: NDArray[np.intp] = np.clip(place, 0 if rounded_up else -1, CLASSES - 1).astype(np.intp)
     return classes

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._utils.rowwise import times_rows
 from salsa.data.noise import Noise
@@ -26,6 +27,8 @@ from salsa.uncertainty.interval_scores import PLAIN
 from salsa.uncertainty.local_scale import LOCAL_ROWS, learn_local_scale
 
 BLOCK_ROWS = 4096  # rows whose posterior scales are computed together
+KEPT_ANCHORS = 400  # up to so many anchors, the posterior on them is small enough to keep
+COMPUTED_ROWS = 10_000  # up to so many rows, the posterior on more anchors is computed when it is asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,7 @@ class IteratedUncertainty:
     places: Places  # (r,) of the anchors among the training rows
     coefs: Floats  # (folds, n, q) of the fits without each fold, in the units of `cvplus`
     left_out: LeaveOneOut  # predictions of the fits without each fold for its rows, in the units of the target
+    kernel: Kernel
     keeps_rows: bool = True
 
     @cached_property
@@ -46,10 +50,36 @@ class IteratedUncertainty:
         return self.points[self.places]
 
     def prepare(self, memory_limit: float | str | None, threads: int | None) -> None:
-        """Do nothing: the fit keeps all that predictions need."""
+        """Compute the posterior on many anchors, which is neither saved nor pickled; the fit keeps everything else."""
+        if self.cvplus.root.size or "_posterior" in self.__dict__:
+            return
+        with one_blas_thread():
+            self.__dict__["_posterior"] = self._computed(threads)
+
+    def _computed(self, threads: int | None) -> CVPlus:
+        """Return the uncertainty with L and the root of the posterior covariance, from the training rows."""
+        noise, anchors, cvplus = Noise(self.weight), self.points[self.places], self.cvplus
+        L = positive_factor(self.kernel(anchors, n_threads=threads))
+        gram = np.zeros((len(L), len(L)))
+        for start in range(0, len(self.points), BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            k = self.kernel(anchors, self.points[rows], n_threads=threads)
+            F = solve_triangular(L, k, lower=True, overwrite_b=True, check_finite=False) * noise.root[rows]
+            gram += F @ F.T
+        root = _posterior_root(gram, cvplus.mean, cvplus.weight, cvplus.alpha)
+        return replace(cvplus, L=L, root=root)
+
+    @property
+    def _complete(self) -> CVPlus:
+        """The uncertainty on the anchors with its posterior."""
+        complete: CVPlus = self.__dict__.get("_posterior", self.cvplus)
+        return complete
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_posterior"}
 
     def posterior_sd(self, k: Floats, prior: Floats, constant: float = 1.0, *, n_threads: int | None = None) -> Floats:
-        return self.unit * self.cvplus.posterior_sd(k, prior, constant, n_threads=n_threads)
+        return self.unit * self._complete.posterior_sd(k, prior, constant, n_threads=n_threads)
 
     def interval(
         self, prediction: Floats, k: Floats, prior: Floats, coverage: float, X: Floats, *, n_threads: int | None = None
@@ -57,7 +87,7 @@ class IteratedUncertainty:
         outputs = [times_rows(k, self.coefs[:, :, j], n_threads=n_threads) for j in range(len(self.unit))]
         left_out = np.stack(outputs, axis=2) + self.cvplus.offsets
         parts = prediction / self.unit, k[:, self.places], prior, coverage, X, left_out
-        return self.unit[:, None] * self.cvplus.interval(*parts, n_threads=n_threads)
+        return self.unit[:, None] * self._complete.interval(*parts, n_threads=n_threads)
 
     def training_rows(self) -> LeaveOneOut:
         """Return what the fit without its fold says of each tested training row, in the order of the anchors."""
@@ -85,16 +115,21 @@ class FittedRows(NamedTuple):
 
 def anchored(kernel: Kernel, rows: FittedRows, witnesses: Witnesses, alpha: float, offsets: Floats) -> CVPlus:
     """Return the uncertainty on the anchors, in which no residuals are counted yet; offsets (folds, q)."""
-    noise, q, r = rows.noise, rows.Y.shape[1], len(witnesses.places)
+    noise, q = rows.noise, rows.Y.shape[1]
     mean, weight = noise.mean_weight @ witnesses.F, float(noise.ones @ noise.ones)
-    C = witnesses.gram - weight * np.outer(mean, mean)
-    C.flat[:: r + 1] += alpha
-    inverse = solve_triangular(positive_factor(C), np.eye(r), lower=True, check_finite=False)
     amplitude = np.maximum(np.sum(rows.Y * rows.coef, axis=0), 0.0) / max(len(rows.Y) - 1.0, 1e-300)
-    L, root = positive_factor(kernel(rows.X[witnesses.places])), lower_root(np.sqrt(alpha) * inverse.T)
+    L, root = positive_factor(kernel(rows.X[witnesses.places])), _posterior_root(witnesses.gram, mean, weight, alpha)
     not_counted = np.zeros((len(offsets), 0, q)), offsets, np.zeros((q, len(offsets), CLASSES)), (PLAIN,) * q
     cvplus = CVPlus(L, mean, root, alpha, weight, amplitude, *not_counted)
     return replace(cvplus, units=rows.splits.units, forward=rows.splits.forward, rho=noise.rho)
+
+
+def _posterior_root(gram: Floats, mean: Floats, weight: float, alpha: float) -> Floats:
+    """Return lower triangular `root` (r, r) with root root' = alpha (C + alpha I)^-1, C = gram - weight mean mean'."""
+    C = gram - weight * np.outer(mean, mean)
+    C.flat[:: len(C) + 1] += alpha
+    inverse = solve_triangular(positive_factor(C), np.eye(len(C)), lower=True, check_finite=False)
+    return lower_root(np.sqrt(alpha) * inverse.T)
 
 
 def counted(
@@ -139,7 +174,9 @@ def learn_iterated(
     observed, predicted, sd = (unit * values[tested] for values in (target, target - residual, np.sqrt(variance)))
     left_out = LeaveOneOut(observed, predicted, sd, weight[tested])
     cvplus = replace(cvplus, offsets=offsets + level)
-    return IteratedUncertainty(cvplus, unit, rows.X, weight, witnesses.places, coefs, left_out)
+    if len(witnesses.places) > KEPT_ANCHORS and len(rows.X) <= COMPUTED_ROWS and not rows.noise.shared:
+        cvplus = replace(cvplus, L=np.empty((0, 0)), root=np.empty((0, 0)))
+    return IteratedUncertainty(cvplus, unit, rows.X, weight, witnesses.places, coefs, left_out, kernel)
 
 
 def _posterior_scale(cvplus: CVPlus, F: Floats, prior: Floats) -> Floats:

@@ -1,0 +1,114 @@
+"""Predictions for a service: load, one row, 1000 rows, an interval and Shapley values, and the size of the file.
+
+python benchmarks/bench_serving.py [rows]        (default 2000: about a minute)
+
+One row is a dict, a list or a data frame of one row, as a service gets it. The rivals get a data frame, which they all
+take. Times are medians of wall seconds; the least of them says what a machine without other work would need. The first
+prediction in a fresh process counts everything after the start of Python: import, load and predict.
+"""
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from conditions import installed, number, size
+from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import salsa
+from salsa import SalsaRegressor, explain
+
+D, REPEATS, TREES = 20, size(200, 3), size(500, 20)
+FRESH = """
+import time
+start = time.perf_counter()
+import salsa
+model = salsa.load({path!r})
+model.predict({record!r})
+print(time.perf_counter() - start)
+"""
+
+
+def simulated(n: int, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    """Return D features, of which nine matter, and a rough target: its model has many anchors."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, D))
+    smooth = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + np.abs(X[:, 3]) + X[:, 4:9].sum(axis=1) ** 2
+    return pd.DataFrame(X, columns=[f"f{j}" for j in range(D)]), smooth + 0.3 * rng.normal(size=n)
+
+
+def rivals() -> Iterator[tuple[str, Any]]:
+    yield "HistGradientBoosting", HistGradientBoostingRegressor(max_iter=TREES)
+    yield "scaler and KernelRidge", make_pipeline(StandardScaler(), KernelRidge(alpha=0.1, kernel="rbf"))
+    if installed("lightgbm"):
+        from lightgbm import LGBMRegressor
+
+        yield "LightGBM", LGBMRegressor(n_estimators=TREES, verbose=-1)
+    if installed("catboost"):
+        from catboost import CatBoostRegressor
+
+        yield "CatBoost", CatBoostRegressor(iterations=TREES, verbose=0, allow_writing_files=False)
+
+
+def milliseconds(call: Callable[[], Any], repeats: int = REPEATS) -> str:
+    """Return median and least of the wall time of a call, after a first call that is not counted."""
+    call()
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        call()
+        times.append(1e3 * (time.perf_counter() - start))
+    return f"{statistics.median(times):8.3f} ms, least {min(times):8.3f} ms"
+
+
+def fresh_process(path: Path, record: dict[str, float]) -> str:
+    command = [sys.executable, "-c", FRESH.format(path=str(path), record=record)]
+    times = [float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(5)]
+    return f"{statistics.median(times):8.3f} s,  least {min(times):8.3f} s"
+
+
+def main() -> None:
+    warnings.filterwarnings("ignore", message="X has feature names|X does not have valid feature names")
+    n = number(2000, 80)
+    X, y = simulated(n)
+    new, _ = simulated(size(1000, 20), seed=1)
+    row = new[:1]
+    record = {name: float(value) for name, value in row.iloc[0].items()}
+    values = row.to_numpy().tolist()
+    fitted = SalsaRegressor(order=size("auto", 1), random_state=0).fit(X, y)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.salsa"
+        fitted.save(path)
+        anchors, megabytes = len(fitted.expansion_.anchors), path.stat().st_size / 1e6
+        print(f"salsa: {n} rows, {D} features, {anchors} anchors, {megabytes:.2f} MB")
+        print(f"  load                     {milliseconds(lambda: salsa.load(path), 5)}")
+        print(f"  fresh process            {fresh_process(path, record)}")
+        model = salsa.load(path)
+    start = time.perf_counter()
+    model.predict_interval(record)
+    print(f"  first interval           {1e3 * (time.perf_counter() - start):8.3f} ms")
+    print(f"  one row, dict            {milliseconds(lambda: model.predict(record))}")
+    print(f"  one row, list            {milliseconds(lambda: model.predict(values))}")
+    print(f"  one row, data frame      {milliseconds(lambda: model.predict(row))}")
+    print(f"  {len(new)} rows, data frame   {milliseconds(lambda: model.predict(new), size(20, 2))}")
+    print(f"  one interval             {milliseconds(lambda: model.predict_interval(record), size(50, 2))}")
+    print(f"  Shapley values, one row  {milliseconds(lambda: explain.shapley(model, record).values, size(10, 2))}")
+    for name, rival in rivals():
+        rival.fit(X, y)
+        print(f"{name}:")
+        print(f"  one row, data frame      {milliseconds(lambda: rival.predict(row))}")  # noqa: B023  called at once
+        print(f"  {len(new)} rows, data frame   {milliseconds(lambda: rival.predict(new), size(20, 2))}")  # noqa: B023
+
+
+if __name__ == "__main__":
+    main()
