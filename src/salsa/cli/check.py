@@ -47,13 +47,13 @@ def check(
     roles = Roles(target, weights, drop or (), category or (), group, time, classes=classes)
     table = training_table(data, roles, memory_limit_bytes(memory))
     summary = table.understood.summary() | {"target": str(table.target), "notes": table.notes}
-    show(summary, lambda _: _print_check(table.understood, str(table.target), table.notes), as_json)
+    show(summary, lambda _: _print_check(table.understood, str(table.target)), as_json)
 
 
-def _print_check(understood: "Understanding", target: str, notes: Sequence[str]) -> None:
+def _print_check(understood: "Understanding", target: str) -> None:
     print_understanding(understood, most=None)
     print()
-    print_fields([("target", target), *(("note", note) for note in notes)])
+    print_fields([("target", target)])
 
 
 def print_understanding(understood: "Understanding", most: int | None = MOST_COLUMNS) -> None:

@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from salsa._utils.arrays import Floats
-    from salsa.cli.tables.checking import Unseen
+    from salsa.cli.tables.checking import Tally, Unseen
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
 
+WORDS = " has words that count as missing numbers: {}"
 UNSEEN = " has values not seen in training, which count as missing: {}"
 
 
@@ -20,8 +21,8 @@ def model_features(
 ) -> Iterator[tuple["Floats", "pd.DataFrame"]]:
     """Yield the encoded features of the model and the columns to keep, in chunks of at most `most` rows (None: one).
 
-    After the last chunk, one line on standard error counts categories not seen in training, and another one rows far
-    outside the training range.
+    After the last chunk, one line on standard error counts categories not seen in training, another one words that
+    count as missing numbers, and another one rows far outside the training range.
     """
     from salsa.cli.tables.checking import Unseen, require_columns
     from salsa.cli.tables.reading import read_chunks
@@ -38,6 +39,7 @@ def model_features(
         beyond.add(rows)
         yield rows, kept
     tell(unseen, UNSEEN, data)
+    tell(unseen.words, WORDS, data)
     tell(beyond, ": {}", data)
 
 
@@ -76,7 +78,7 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
     return known_features(table, dict(zip(table.columns, levels, strict=True)), formats, data, unseen).to_numpy()
 
 
-def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
+def tell(found: "Tally | Beyond", words: str, data: str) -> None:
     """Print a line on standard error about values found in a table, if there are any."""
     from salsa.cli.tables.reading import title
 
@@ -91,15 +93,15 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tup
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    table, y = read_table(data, text_columns(model)), None
+    table, y, unseen = read_table(data, text_columns(model)), None, Unseen()
     if target is not None:
         require_columns(table, [target], data)
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
         if classes is None and target in formats:
-            table[target] = known_numbers(table[target], formats[target], data)
+            table[target] = known_numbers(table[target], formats[target], data, unseen.words)
         y = target_of(table, target, data) if classes is None else known_labels(table[target], data, classes)
         table = table.drop(columns=target)
-    unseen = Unseen()
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
+    tell(unseen.words, WORDS, data)
     return X, y

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -86,19 +87,23 @@ class NumberFormat:
     def is_plain(self) -> bool:
         return self == NumberFormat()
 
-    def value(self, text: str) -> float | None:
-        """Return the number that a text stands for; None if the text is not written in this format."""
-        found = anatomy(text)
-        if found is None or self.style not in found.styles or found.unit(text) != (self.before, self.after):
-            return None
-        digits = _without(text[found.digits], self.thousands).replace(self.decimal, ".")
-        number = float(digits)
-        return -number if found.is_negative else number
+    def value(self, text: str) -> float:
+        """Return the number that a text stands for; NaN if the text is not written in this format."""
+        return float(self.values([text])[0])
 
     def values(self, texts: Iterable[Any]) -> Floats:
         """Return the numbers (n,) of texts; NaN for missing values, words for them, and texts in another format."""
-        found = (self.value(text.strip()) if isinstance(text, str) else None for text in texts)
-        return np.array([np.nan if number is None else number for number in found], dtype=np.float64)
+        stripped = [text.strip() if isinstance(text, str) else "" for text in texts]
+        values, own = np.full(len(stripped), np.nan), (self.before, self.after)
+        plain = str.maketrans(dict.fromkeys(alike(self.thousands), "") | {self.decimal: "."})
+        for found, places in by_anatomy(stripped):
+            if found is not None and self.style in found.styles:
+                sign = -1.0 if found.is_negative else 1.0
+                for place in places:
+                    text = stripped[place]
+                    if found.unit(text) == own:
+                        values[place] = sign * float(text[found.digits].translate(plain))
+        return values
 
 
 def is_missing_word(text: str) -> bool:
@@ -106,26 +111,33 @@ def is_missing_word(text: str) -> bool:
     return text.strip().lower() in MISSING_WORDS
 
 
-def anatomy(text: str) -> Anatomy | None:
-    """Return the parts of a number; None if the text is no number, whatever its style."""
-    shape = _shape(text)
-    return _anatomy(shape) if shape else None
+def by_anatomy(texts: Sequence[str]) -> Iterator[tuple[Anatomy | None, list[int]]]:
+    """Yield the parts of numbers (None: no number, whatever its style), and the places of the texts with these parts.
 
-
-def _shape(text: str) -> str:
-    """Return the text with a 9 for every digit, but for a first digit of 0; "" without digits from 0 to 9.
-
-    A column of numbers has few shapes, so the parts of a shape are found once.
+    A text with 9 for every digit is its shape. A column of numbers has few shapes, so their parts are found once.
     """
-    nines = text.translate(_NINES)
-    first = nines.find("9")
-    if first < 0:
-        return ""
-    return f"{nines[:first]}0{nines[first + 1 :]}" if text[first] == "0" else nines
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, text in enumerate(texts):
+        places[text.translate(_NINES)].append(place)
+    for nines, found in places.items():
+        first = nines.find("9")
+        zeros = [place for place in found if texts[place][first] == "0"] if first >= 0 else []
+        if zeros:  # thousands do not begin with 0
+            yield _anatomy(f"{nines[:first]}0{nines[first + 1 :]}"), zeros
+            found = [place for place in found if texts[place][first] != "0"]
+        if found:
+            yield _anatomy(nines), found
+
+
+def anatomy(text: str) -> Anatomy | None:
+    """Return the parts of one number."""
+    ((found, _),) = by_anatomy([text])
+    return found
 
 
 @lru_cache(maxsize=4096)
 def _anatomy(shape: str) -> Anatomy | None:
+    """Return the parts of a text that has 9 for digits, but for a first digit of 0."""
     match = _NUMBER.fullmatch(shape)
     if match is None or (match["before"] and match["inner"]):
         return None
@@ -158,10 +170,4 @@ def _pattern(style: Style) -> re.Pattern[str]:
 
 def alike(mark: str) -> str:
     """Return the marks that are used like this one between thousands."""
-    return next((marks for marks in (SPACES, QUOTES) if mark in marks), mark)
-
-
-def _without(digits: str, mark: str) -> str:
-    for sign in alike(mark) if mark else "":
-        digits = digits.replace(sign, "")
-    return digits
+    return next((marks for marks in (SPACES, QUOTES) if mark and mark in marks), mark)

@@ -90,7 +90,7 @@ def known_features(
     missing.
     """
     columns = {
-        name: known_numbers(table[name], formats.get(name, NumberFormat()), source)
+        name: known_numbers(table[name], formats.get(name, NumberFormat()), source, unseen.words)
         if known is None
         else _known_levels(table[name], known, source, unseen)
         for name, known in levels.items()
@@ -98,12 +98,13 @@ def known_features(
     return pd.DataFrame(columns, index=table.index)
 
 
-def known_numbers(column: pd.Series[Any], written: NumberFormat, source: str) -> pd.Series[float]:
-    """Return a column of numbers as float64, read as in training; words for missing values become NaN."""
+def known_numbers(column: pd.Series[Any], written: NumberFormat, source: str, odd: Tally) -> pd.Series[float]:
+    """Return a column of numbers as float64, read as in training; words for missing values are counted, and NaN."""
     advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
     if not is_text(column):
         return numeric(column, source, advice, may_miss=True)
     words = column.map(lambda text: isinstance(text, str) and is_missing_word(text)).astype(bool)
+    odd.add(str(column.name), column[words].tolist())
     texts = _without_words(column).mask(words, None)
     if written.is_plain:
         return numeric(texts, source, advice, may_miss=True)
@@ -118,12 +119,12 @@ def known_numbers(column: pd.Series[Any], written: NumberFormat, source: str) ->
 def read_numbers(column: pd.Series[Any], written: NumberFormat) -> pd.Series[float]:
     """Return the numbers of a column of texts; NaN where they are missing, or not written in this format."""
     places, distinct = pd.factorize(column)
-    values = np.append(written.values(distinct), np.nan)[places]
+    values = np.append(written.values(distinct.to_numpy(object)), np.nan)[places]
     return pd.Series(values, column.index, name=column.name)
 
 
-class Unseen:
-    """Values of categories that were not seen in training, counted over all chunks of a table."""
+class Tally:
+    """Odd values of columns, counted over all chunks of a table."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -135,11 +136,19 @@ class Unseen:
             self._examples.setdefault(name, values[0])
 
     def __str__(self) -> str:
-        """Describe the unseen values by column, with the first value of each; empty if no value is unseen."""
+        """Describe the values by column, with the first value of each; empty if there are none."""
         return "; ".join(
             f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
             for name, count in self._counts.items()
         )
+
+
+class Unseen(Tally):
+    """Values of categories that were not seen in training; `words` stand for missing values in columns of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Tally()
 
 
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:

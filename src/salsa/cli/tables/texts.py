@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from salsa.data.number_format import STYLES, Style, anatomy, is_missing_word
+from salsa._utils.arrays import Places
+from salsa.data.number_format import STYLES, Anatomy, Style, by_anatomy, is_missing_word
 from salsa.data.text_columns import MOST_TEXTS
 
 Unit = tuple[str, str]  # what stands before and after the digits
@@ -41,30 +43,49 @@ class Texts:
     def add(self, column: pd.Series[Any]) -> None:
         """Count the values of a chunk."""
         places, distinct = pd.factorize(column)
-        counts = np.bincount(places[places >= 0], minlength=len(distinct))
-        for place, (value, count) in enumerate(zip(map(str, distinct), counts.tolist(), strict=True)):
-            text = value.strip()
-            self.values += count
-            self.spaced += count if text and text != value else 0
-            if text and len(self.distinct) <= MOST_TEXTS:
-                self.distinct.add(text)
-            self._take(text, count, lambda place=place: int(column.index[(places == place).argmax()]) + 1)
+        values = list(map(str, distinct.to_numpy(object)))
+        texts = [value.strip() for value in values]
+        counts = np.bincount(places[places >= 0], minlength=len(texts))
+        self.values += int(counts.sum())
+        self.spaced += sum(int(counts[i]) for i, text in enumerate(texts) if text and text != values[i])
+        if len(self.distinct) <= MOST_TEXTS:
+            self.distinct.update(islice(filter(None, texts), MOST_TEXTS + 1))
+        rows = _first_rows(column.index, places, len(texts))
+        found: list[int] = []  # places of values that are no words for missing values
+        for parts, where in by_anatomy(texts):
+            if parts is None:
+                found += self._add_words(texts, where, counts, rows)
+            else:
+                self._add_numbers(parts, texts, where, counts, rows)
+                found.append(where[0])
+        if not self.example and found:
+            self.example = texts[min(found)]
 
-    def _take(self, text: str, count: int, row: Any) -> None:
-        found = anatomy(text)
-        if found is None and is_missing_word(text):
-            self.words[text] += count
-            return
-        self.example = self.example or text
-        if found is None:
-            self._others += count
-            self.other = self.other or Seen(row(), text)
-            return
-        self.bracketed += count if text.startswith("(") else 0
-        kind = found.unit(text), found.styles
-        self._kinds[kind] += count
-        if kind not in self._first:
-            self._first[kind] = Seen(row(), text)
+    def _add_words(self, texts: list[str], where: list[int], counts: Any, rows: Places) -> list[int]:
+        """Count texts that are no numbers; return the places of texts that are no words for missing values."""
+        others = []
+        for place in where:
+            if is_missing_word(texts[place]):
+                self.words[texts[place]] += int(counts[place])
+            else:
+                others.append(place)
+                self._others += int(counts[place])
+        if others:
+            seen = Seen(int(rows[others[0]]), texts[others[0]])
+            self.other = seen if self.other is None else min(self.other, seen)
+        return others
+
+    def _add_numbers(self, parts: Anatomy, texts: list[str], where: list[int], counts: Any, rows: Places) -> None:
+        """Count numbers with the same parts, by their unit."""
+        units: defaultdict[Unit, list[int]] = defaultdict(list)
+        for place in where:
+            units[parts.unit(texts[place])].append(place)
+        for unit, own in units.items():
+            kind, count = (unit, parts.styles), int(counts[own].sum())
+            self._kinds[kind] += count
+            self.bracketed += count if texts[own[0]].startswith("(") else 0
+            seen = Seen(int(rows[own[0]]), texts[own[0]])
+            self._first[kind] = min(self._first.get(kind, seen), seen)
 
     @property
     def total(self) -> int:
@@ -136,3 +157,10 @@ class Texts:
                 for style in styles:
                     counts[style] += count
         return counts
+
+
+def _first_rows(index: pd.Index[Any], places: Places, count: int) -> Places:
+    """Return the first row (count,) of every distinct value, counted from 1; places (n,) are -1 where missing."""
+    rows = np.empty(count + 1, dtype=np.intp)
+    rows[places[::-1]] = index.to_numpy()[::-1] + 1  # the last assignment counts: the first row
+    return rows[:-1]
