@@ -68,6 +68,7 @@ NASTY = {
     "targets_with_a_unit": b"a,y\n1,3 EUR\n2,4 EUR\n3,\n",
     "targets_of_text": b"a,y\n1,yes\n2,no \n3,yes\n4,\n",
     "a_mistake_in_the_target": numbered("a,y\n", "{1},{0}\n", 19, "1,2x\n"),
+    "a_mistake_among_decimal_commas_of_the_target": numbered("a;y\n", "{1};{0},5\n", 19, "1;2x\n"),
     "weights_with_decimal_commas": b"a;w;y\n1;0,5;3\n2;1,5;4\n",
     "a_missing_weight": b"a;w;y\n1;0,5;3\n2;;4\n",
     "equal_names": b"a,a,b,a,y\n1,2,3,4,5\n2,3,5,5,6\n",
@@ -106,6 +107,7 @@ NASTY = {
     "truth_values": b"a,b,y\nTrue,yes,3\nFalse,no,4\n,no,5\n",
     "dates": b"a,when,y\n1,2026-01-31,3\n2,2026-02-28,4\n",
     "spaces_around_texts": b'a,y\nred,3\n"red ",4\nblue  ,5\n" ",6\n',
+    "groups": b"a,g,y\n1,7,3\n2,8,4\n",
     "dropped_columns": b"a,b,y\n1,x,3\n2,z,4\n",
 }
 
@@ -114,5 +116,6 @@ ROLES = {
     "weights_with_decimal_commas": {"weights": "w"},
     "a_missing_weight": {"weights": "w"},
     "identifiers_kept": {"category": ["who"]},
+    "groups": {"group": "g"},
     "dropped_columns": {"drop": ["b"]},
 }

@@ -12,8 +12,9 @@ import pytest
 import salsa
 from cli.command import make_table
 from cli.nasty_files import NASTY, ROLES
+from salsa.cli.roles import Roles
 from salsa.cli.tables import reading
-from salsa.cli.training_file import Roles, training_table
+from salsa.cli.training_file import training_table
 from salsa.data.number_format import NumberFormat
 from salsa.fitted import fitted_of
 
@@ -167,6 +168,14 @@ class TestFitAndPredict:
         told = json.loads(call("check", "-", "--target", "y", "--json", stdin=Path("messy.csv").read_bytes())[1])
         expected = json.loads(call("check", "messy.csv", "--target", "y", "--json")[1])
         assert told | {"data": "messy.csv"} == expected
+
+
+def test_equal_names_in_a_parquet_file_give_an_error(refused):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow.parquet import write_table
+
+    write_table(pa.table([[1.0, 2.0], [2.0, 3.0], [1.0, 5.0]], names=["a", "a", "y"]), "t.parquet")
+    assert "t.parquet has two columns named 'a': rename one of them" in refused("check", "t.parquet", "--target", "y")
 
 
 class TestCheck:

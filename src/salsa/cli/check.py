@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from salsa.cli.arguments import AsJson, Category, Classes, Data, Drop, Group, Target, Time, check_roles, option
 from salsa.cli.completion import complete_column
+from salsa.cli.roles import Roles
 from salsa.cli.show import print_fields, print_records, show
-from salsa.cli.training_file import Roles, training_table
+from salsa.cli.training_file import training_table
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.cli.tables.understanding import Understanding, Understood

@@ -21,8 +21,9 @@ from salsa.cli.arguments import (
     option,
 )
 from salsa.cli.completion import complete_list
+from salsa.cli.roles import Roles, Times
 from salsa.cli.show import print_fields, print_records, progress, show
-from salsa.cli.training_file import Roles, Times, WholeTable, whole_table
+from salsa.cli.training_file import WholeTable, whole_table
 
 if TYPE_CHECKING:
     from salsa.baselines import Comparison

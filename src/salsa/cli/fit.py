@@ -24,9 +24,10 @@ from salsa.cli.arguments import (
 from salsa.cli.check import print_understanding
 from salsa.cli.completion import complete_column, complete_signs, complete_words
 from salsa.cli.info import shared_noise
+from salsa.cli.roles import Roles, Times
 from salsa.cli.scores import CODED, LOSSES, SQUARED, cross_validated, loss_field, score_fields
 from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
-from salsa.cli.training_file import LargeTable, Roles, Times, WholeTable, training_table
+from salsa.cli.training_file import LargeTable, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast

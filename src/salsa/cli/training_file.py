@@ -1,76 +1,23 @@
-"""Training tables: the roles of their columns; tables in memory, and large tables that are read in chunks."""
+"""Training tables: tables in memory, and large tables that are read in chunks."""
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from salsa.cli.roles import Roles, Times, feature_names
 from salsa.cli.show import progress
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
-    from salsa._utils.arrays import Places
     from salsa.cli.scores import Model
     from salsa.cli.tables.census import CsvTypes
     from salsa.cli.tables.dialect import FileFacts
     from salsa.cli.tables.target_column import TargetColumn
     from salsa.cli.tables.understanding import Interpreter, Understanding
-    from salsa.data.forward_folds import ForwardFolds
     from salsa.data.number_format import NumberFormat
 
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000
-
-
-class Roles(NamedTuple):
-    """Roles of the columns; columns without a role are features."""
-
-    target: str
-    weights: str | None = None
-    drop: Sequence[str] = ()
-    category: Sequence[str] = ()
-    group: str | None = None
-    time: str | None = None
-    log: bool = False  # the logarithm of the target is learned
-    loss: str = "squared_error"
-    classes: bool = False  # the target is taken as classes, also if it holds numbers
-    monotone: Sequence[str] = ()
-
-    @property
-    def special(self) -> list[str]:
-        """Columns that are no features, though they are used."""
-        return [name for name in (self.target, self.weights, self.group, self.time) if name is not None]
-
-    @property
-    def described(self) -> dict[str, str]:
-        """The roles of columns that are no plain features, by name."""
-        roles = {self.target: "target", self.weights: "weights", self.group: "group", self.time: "time"}
-        given = dict.fromkeys(self.drop, "as --drop says")
-        return given | {name: role for name, role in roles.items() if name is not None}
-
-    @property
-    def of_numbers(self) -> str | None:
-        """An option, such as --log, that needs a target of numbers; None if there is none."""
-        loss = None if self.loss == "squared_error" else f"--loss {self.loss}"
-        return "--log" if self.log else loss or ("--monotone" if self.monotone else None)
-
-
-class Times(NamedTuple):
-    """The column that rows were sorted by: its first and last value as text, and a number per row that ascends."""
-
-    column: str
-    first: str
-    last: str
-    stamps: "Places"
-
-    def folds(self, count: int) -> "ForwardFolds":
-        """Return splits that judge later rows by earlier ones; rows of one time are never cut."""
-        from salsa.data.forward_folds import ForwardFolds
-
-        try:
-            return ForwardFolds(self.stamps, count)
-        except ValueError as error:
-            raise ValueError(f"--time {self.column}: {error}") from None
 
 
 class WholeTable(NamedTuple):
@@ -233,7 +180,7 @@ def _interpreted(data: str, roles: Roles, codes: Collection[str]) -> tuple["pd.D
 
     text, facts = [name for name in codes if name in (*roles.category, roles.group)], FileFacts()
     table = read_table(data, text, facts)
-    interpreter = _interpreter(data, facts, roles, _feature_names(table, roles, data))
+    interpreter = _interpreter(data, facts, roles, feature_names(table, roles, data))
     interpreter.codes = [name for name in codes if name not in text]
     interpreter.add_texts(table)
     if suspects := interpreter.suspects(list(map(str, table.select_dtypes("float")))):
@@ -290,7 +237,7 @@ def large_table(data: str, roles: Roles) -> LargeTable:
 
     facts, codes = FileFacts(), columns_with_leading_zeros(data)
     head = next(read_chunks(data, 1, facts=facts))
-    interpreter = _interpreter(data, facts, roles, _feature_names(head, roles, data))
+    interpreter = _interpreter(data, facts, roles, feature_names(head, roles, data))
     interpreter.codes = [name for name in codes if name not in (*roles.category, roles.group)]
     used, may_be_short = interpreter.used(roles.special), False
     with progress(f"Reading {data}") as say:
@@ -360,21 +307,6 @@ def _wanted(rows: Iterable[int], first: int, keys: list[int], anchors: set[int])
         wanted.append(row < first or key in anchors)
         anchors.discard(key)
     return wanted
-
-
-def _feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
-    """Return the columns without a role; raise ValueError on two roles of a column."""
-    from salsa.cli.tables.checking import require_columns
-
-    require_columns(table, [*roles.special, *roles.drop, *roles.category, *roles.monotone], data)
-    counts = Counter([*roles.special, *set(roles.drop), *set(roles.category)])
-    if clash := [name for name, count in counts.items() if count > 1]:
-        advice = "target, weights, groups, time, dropped columns and categories must differ"
-        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
-    names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
-    if odd := [name for name in roles.monotone if name not in names]:
-        raise ValueError(f"--monotone {odd[0]}: this column is no feature; leave --monotone out for it")
-    return names
 
 
 def _kept(interpreter: "Interpreter", roles: Roles, data: str) -> tuple[list[str], list[str]]:

@@ -43,15 +43,18 @@ class Verdict(NamedTuple):
     levels: int | None = None  # number of categories
 
 
-def decide(texts: Texts, house: House, *, is_target: bool = False) -> Verdict:
+Kind = Callable[[Texts, House], Verdict | None]
+
+
+def decide(texts: Texts, house: House, *, is_feature: bool = True) -> Verdict:
     """Return the kind of a text column; raise ValueError with row and advice if its values contradict each other.
 
-    A target is no feature: its texts are classes, which other rules check.
+    Texts of a target are classes, which other rules check.
     """
-    kinds: tuple[Callable[[Texts, House], Verdict | None], ...] = (numbers, mistakes, dates, identifiers)
-    for find in kinds[:1] if is_target else kinds:
+    kinds: tuple[Kind, ...] = (numbers, mistakes, dates, identifiers) if is_feature else (numbers, odd_formats)
+    for find in kinds:
         if (verdict := find(texts, house)) is not None:
-            return verdict if is_target else _with_alternative(verdict, texts)
+            return _with_alternative(verdict, texts) if is_feature else verdict
     return categories(texts)
 
 
@@ -71,15 +74,21 @@ def mistakes(texts: Texts, house: House) -> Verdict | None:
     style, _ = _style(texts, house)
     wrong, like = texts.unlike(style), texts.like(style)
     if are_mistakes(values, count):
-        written = "numbers" if texts.unit == ("", "") and style == PLAIN else f"numbers like {like and like.text!r}"
-        rule = f"with {MISTAKE_PERCENT} % numbers or more, text counts as a mistake"
         advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
-        problem = f"has {wrong}, but {count} of its {values} values are {written} ({rule})"
-        raise column_error(texts.name, house.source, problem, advice)
+        raise column_error(texts.name, house.source, _mistake(texts, style), advice)
     if texts.has_only_numbers and 0 < count < values and len(texts.distinct) > FEW_LEVELS:
         what = "units" if texts.units > 1 else "decimal and thousands marks"
         advice = ": write all values alike, or take them as categories: --category {0!r}"
         raise column_error(texts.name, house.source, f"has {like} and {wrong}, numbers with different {what}", advice)
+    return None
+
+
+def odd_formats(texts: Texts, house: House) -> Verdict | None:
+    """Raise ValueError if nearly all values of a target are numbers of one format; plain numbers are checked later."""
+    style, _ = _style(texts, house)
+    if are_mistakes(texts.total, texts.numbers) and (texts.unit != ("", "") or style != PLAIN):
+        advice = "; correct the cell, or give --classes to take the target as classes"
+        raise column_error(texts.name, house.source, _mistake(texts, style), advice)
     return None
 
 
@@ -108,6 +117,14 @@ def categories(texts: Texts) -> Verdict:
     if blank := texts.words[""]:
         done.append(f"{_count(blank, 'cell')} of spaces {'counts' if blank == 1 else 'count'} as missing")
     return Verdict(CATEGORY, tuple(done), levels=len(texts.distinct))
+
+
+def _mistake(texts: Texts, style: Style) -> str:
+    """Describe the first value that is no number of this style, among many that are."""
+    wrong, like = texts.unlike(style), texts.like(style)
+    written = "numbers" if texts.unit == ("", "") and style == PLAIN else f"numbers like {like and like.text!r}"
+    rule = f"with {MISTAKE_PERCENT} % numbers or more, text counts as a mistake"
+    return f"has {wrong}, but {texts.numbers} of its {texts.total} values are {written} ({rule})"
 
 
 def _may_be_codes(texts: Texts) -> bool:

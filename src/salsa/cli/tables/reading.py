@@ -203,6 +203,9 @@ def _arrow_pieces(
     try:
         for batch in batches(file, most, names):
             piece = batch.to_pandas()
+            if not piece.columns.is_unique:
+                twice = piece.columns[piece.columns.duplicated()][0]
+                raise ValueError(f"{source} has two columns named {twice!r}: rename one of them")
             for name in (name for name in exact if name in piece):
                 piece[name] = batch.column(name).to_pandas(integer_object_nulls=True).to_numpy()
             yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)

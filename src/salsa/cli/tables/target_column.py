@@ -158,7 +158,7 @@ def known_labels(column: pd.Series[Any], source: str, classes: NDArray[Any]) -> 
     target = TargetColumn(str(column.name), source, classes=True)
     target.add(column)
     known = {_spelled(label): label for label in classes.tolist()}
-    labels = target.taken(column).map(_spelled)
+    labels = target.taken(column).map(lambda label: _spelled(label).strip())  # as in training
     unknown = ~labels.isin(list(known)).to_numpy()
     if unknown.any():
         listed = ", ".join(list(known)[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")

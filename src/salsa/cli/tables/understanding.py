@@ -97,7 +97,7 @@ class Interpreter:
         for name, texts in self._texts.items():
             try:
                 is_label, is_number = name in self._labels, name in self._numbers
-                self._verdicts[name] = categories(texts) if is_label else decide(texts, house, is_target=is_number)
+                self._verdicts[name] = categories(texts) if is_label else decide(texts, house, is_feature=not is_number)
             except ValueError as error:
                 problems[name] = str(error)
         if problems:
@@ -183,7 +183,7 @@ class Interpreter:
             kind = LEFT_OUT
         missing = profile.missing + (self.dropped if name == self.target else 0)
         example = texts.example if texts and texts.example else profile.example
-        shown = f"{role}, {kind}" if role and kind != role else kind
+        shown = kind if not role else f"{role}, {kind}" if name in self._numbers else role
         done = "; ".join([*self._renamed(name), *self._done(name)])
         return Understood(name, shown, missing, example, done, verdict.levels if verdict else None)
 
