@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from salsa.data.columns import Columns
+from salsa.data.number_format import NumberFormat
 from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.losses import Link
@@ -27,6 +29,7 @@ class Fitted(NamedTuple):
     uncertainty: Uncertainty | Unavailable
     transform: TargetTransform | Link | None = None  # None: the model predicts the target itself
     classes: NDArray[Any] | None = None  # labels of the classes, ascending; None: the target is a number
+    formats: Mapping[str, NumberFormat] | None = None  # how a file wrote its numbers; None: plainly, or no file
 
 
 def assign(model: Any, fitted: Fitted) -> None:

@@ -37,7 +37,7 @@ class TestFit:
         pytest.importorskip("sklearn.callback", reason="scikit-learn has callbacks from 1.9 on")
         make_table(300).to_csv("large.csv", index=False)
         out, seen = on_terminal("fit", "large.csv", "--target", "y", "--out", "m.salsa")
-        assert out.startswith("rows ")
+        assert out.startswith("data      large.csv\nrows      300\n")
         assert re.search(r"Tried (learned|pruned|equal) \w+ .*order \d: R2 -?\d\.\d{4}", seen)
 
     def test_json_holds_orders_and_r2_of_the_search(self, call, folder):
@@ -154,17 +154,17 @@ class TestFit:
             (b"", "t.csv is empty"),
             (b"a,y\n", "t.csv has a header but no rows"),
             (
-                b"a,y\n1,2\n2,x\n",
+                b"a,y\n1,2\n2,x\n" + b"3,4\n" * 8,
                 "column 'y' has 'x' in row 2, which is not a finite number; correct it, or give --classes\n",
             ),
-            (b"a,y\nred,2\nblue,\n", "column 'y' has no value in row 2 (1 missing in all); leave such rows out\n"),
+            (b"a,y\nred,\nblue,NA\n", "column 'y' has no values; choose another target\n"),
             (b"a,y\n,2\nNA,3\n", "no column left to predict 'y' from (columns without values are ignored)"),
             (b"a,y\n1,2\ninf,3\n", "column 'a' has 'inf' in row 2, which is not a finite number; --drop 'a'"),
-            (b"a;y\n1;2\n", "its only column is 'a;y'"),
+            (b"a/y\n1/2\n", "its only column is 'a/y': commas, semicolons, tabs or bars must separate columns"),
             (b"a,Y\n1,2\n", "has no column 'y' (did you mean 'Y'?)"),
-            (b"a,y\n1,2,3\n1,2,3\n", "more values than its header has names"),
-            (b"a,y\n1,2\n1,2,3\n", "t.csv cannot be read: Expected 2 fields in line 3, saw 3"),
-            (b"\xe4,y\n1,2\n", "t.csv is not text in UTF-8: save it as CSV in UTF-8"),
+            (b"a,y\n1,2,3\n1,2,3\n", "t.csv has 3 values in row 1, but its header has 2 names"),
+            (b"a,y\n1,2\n1,2,3\n", "t.csv cannot be read: line 3 has 3 values, but the header has 2 names"),
+            (b"a,y\n1,2\n".decode().encode("utf-16")[:-1], "t.csv is not text: save it as CSV in UTF-8"),
         ],
     )
     def test_invalid_tables_give_an_error(self, refused, folder, text, message):

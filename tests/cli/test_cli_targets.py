@@ -250,7 +250,6 @@ INVALID = [
     ("--target same", "column 'same' has one class, 'x'; at least two are needed"),
     ("--target name", "column 'name' has 120 different texts in 120 rows, like names or identifiers"),
     ("--target day", "column 'day' holds dates, times or durations"),
-    ("--target gap", "column 'gap' has no value in row 5 (1 missing in all); leave such rows out"),
     ("--target typo", "column 'typo' has '2x' in row 3, which is not a finite number"),
 ]
 

@@ -14,7 +14,7 @@ except ImportError:
     print("salsa: the command line needs typer: pip install 'salsa-learn[cli]'", file=sys.stderr)
     raise SystemExit(2) from None
 
-from salsa.cli import compare, demo, explain, fit, info, predict, reproduce
+from salsa.cli import check, compare, demo, explain, fit, info, predict, reproduce
 from salsa.cli.completion import serve_named_shell
 from salsa.cli.show import PlainCommand, PlainGroup
 
@@ -32,7 +32,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     epilog=EXIT_CODES,
 )
-for command in (fit.fit, predict.predict, explain.explain, compare.compare, info.info, demo.demo):
+for command in (check.check, fit.fit, predict.predict, explain.explain, compare.compare, info.info, demo.demo):
     app.command(cls=PlainCommand)(command)
 app.add_typer(reproduce.app, name="reproduce")
 

@@ -21,8 +21,9 @@ from salsa.cli.arguments import (
     option,
 )
 from salsa.cli.completion import complete_list
+from salsa.cli.roles import Roles, Times
 from salsa.cli.show import print_fields, print_records, progress, show
-from salsa.cli.training_file import Roles, Times, whole_table
+from salsa.cli.training_file import WholeTable, whole_table
 
 if TYPE_CHECKING:
     from salsa.baselines import Comparison
@@ -97,7 +98,7 @@ def compare(
     chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)
     options: dict[str, Any] = {"task": task, "groups": table.labels, "target_transform": "log" if log else None}
-    for note in (*table.notes, *_lacking(chosen or (), task)):
+    for note in (*_notes(table), *_lacking(chosen or (), task)):
         print(f"salsa: {note}", file=sys.stderr)
     with progress(f"Comparing on {table.rows} rows, {len(table.features)} features"), redirect_stdout(sys.stderr):
         options |= {"time_limit": limit, "n_jobs": jobs, "random_state": seed}
@@ -117,6 +118,12 @@ def compare(
         "plot": plot,
     }
     show(comparison.frame.to_dict("records"), lambda rows: _print_comparison(fields, rows, task), as_json)
+
+
+def _notes(table: WholeTable) -> list[str]:
+    """Return the notes on the table, and what was done with columns that the notes do not name."""
+    named = " ".join(table.notes)
+    return [*table.notes, *(text for text in table.understood.remarks() if text.split(":")[0] not in named)]
 
 
 def _described(times: Times) -> str:

@@ -1,8 +1,6 @@
 """Completion of names when the tab key is pressed in a shell; errors give no output."""
 
-import csv
 import gzip
-import io
 import os
 import re
 from collections.abc import Callable
@@ -11,6 +9,8 @@ from contextlib import suppress
 import typer
 from typer._completion_shared import get_completion_script, install
 
+from salsa.cli.tables.decoding import DecodedText
+from salsa.cli.tables.dialect import find_dialect
 from salsa.cli.tables.formats import format_of
 
 SHELLS = ("bash", "zsh", "fish", "powershell", "pwsh")
@@ -85,7 +85,7 @@ def complete_list(names: Callable[[], list[str]]) -> Completion:
 
 
 def column_names(path: str) -> list[str]:
-    """Return the names of the columns; only the header is read."""
+    """Return the names of the columns; only the first lines are read."""
     format = format_of(path)
     if format.kind == "parquet":
         from pyarrow.parquet import read_schema  # type: ignore[import-untyped,unused-ignore]
@@ -96,8 +96,8 @@ def column_names(path: str) -> list[str]:
 
         return list(open_file(path).schema.names)
     with gzip.open(path) if format.is_packed else open(path, "rb") as file:
-        text = io.TextIOWrapper(file, encoding="utf-8")
-        return next(csv.reader(text, delimiter=format.separator, skipinitialspace=True))
+        text = DecodedText(file, file.peek(4)[:4])
+        return list(find_dialect(text.head(), text.is_whole, format.separator).names)
 
 
 def _feature_names(model: str) -> list[str]:

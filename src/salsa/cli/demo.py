@@ -8,8 +8,8 @@ from salsa.cli.explain import importance, print_importance
 from salsa.cli.fit import fit_file, print_fit
 from salsa.cli.predict import predict_file
 from salsa.cli.prediction_file import read_features
+from salsa.cli.roles import Roles
 from salsa.cli.show import print_table, show, write_html
-from salsa.cli.training_file import Roles
 
 
 def demo(

@@ -21,15 +21,18 @@ from salsa.cli.arguments import (
     monotone_signs,
     option,
 )
+from salsa.cli.check import print_understanding
 from salsa.cli.completion import complete_column, complete_signs, complete_words
 from salsa.cli.info import shared_noise
+from salsa.cli.roles import Roles, Times
 from salsa.cli.scores import CODED, LOSSES, SQUARED, cross_validated, loss_field, score_fields
 from salsa.cli.show import Listener, print_fields, print_records, progress, show, write_html
-from salsa.cli.training_file import LargeTable, Roles, Times, WholeTable, training_table
+from salsa.cli.training_file import LargeTable, WholeTable, training_table
 from salsa.kernels.base import BASE_KERNELS, NUMERIC_BASES
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.cli.scores import Model
+    from salsa.cli.tables.understanding import Understanding
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
@@ -85,7 +88,9 @@ def fit(
 
     A target of text or booleans holds classes, whose probabilities are predicted; --classes takes numbers as classes.
 
-    Empty cells, NA, NaN and null are missing values. Only features may have missing values.
+    Empty cells, NA, NaN and null are missing values. Rows without a target are left out, and counted.
+
+    The first table printed says what was understood of every column, as [bold]salsa check[/bold] does without a fit.
 
     Files that are large relative to memory are read in chunks, several times; the model is bit-identical.
 
@@ -118,32 +123,44 @@ def fit(
     )
     parse_options(model.get_params(deep=False))
     roles = Roles(target, weights, drop or (), category or (), group, time, log, loss, classes, list(signs))
-    summary = fit_file(model, data, roles, out, report)
+    told = None if as_json else print_understanding
+    summary = fit_file(model, data, roles, out, report, told)
     show(summary, print_fit, as_json)
 
 
 def fit_file(
-    settings: "SalsaRegressor", data: str, roles: Roles, out: Path, report: Path | None = None
+    settings: "SalsaRegressor",
+    data: str,
+    roles: Roles,
+    out: Path,
+    report: Path | None = None,
+    told: Callable[["Understanding"], None] | None = None,
 ) -> dict[str, Any]:
     """Read the table, fit and save the model, write the report, and return the summary to print.
 
-    If the target holds classes, a classifier with the same settings is fitted.
+    If the target holds classes, a classifier with the same settings is fitted. `told` gets what was understood of the
+    table, before the fit.
     """
     from salsa._utils.memory import memory_limit_bytes
     from salsa.cli.tables.writing import check_output
+    from salsa.fitted import assign, fitted_of
 
     check_output(out, data)
     if report is not None:
         check_output(report, data, str(out))
     table = training_table(data, roles, memory_limit_bytes(settings.memory_limit))
+    if told is not None:
+        told(table.understood)
     model = _classifier(settings) if table.target.has_classes else settings
     with progress(f"Fitting {table.rows} rows, {len(table.features)} features") as say:
         table.fit(_listening(model, say))
+    assign(model, fitted_of(model)._replace(formats=table.formats or None))
     model.save(out.resolve())
     looked_at = [] if report is None else _write_report(model, table, report)
     choices = _choices(model)
     return {
         "rows": table.rows,
+        "understood": table.understood.summary(),
         "features": table.features,
         "categorical": list(compress(table.features, model.columns_.categorical)),
         "missing": table.missing,

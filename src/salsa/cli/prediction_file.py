@@ -8,10 +8,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from salsa._utils.arrays import Floats
-    from salsa.cli.tables.checking import Unseen
+    from salsa.cli.tables.checking import Tally, Unseen
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
 
+WORDS = " has words that count as missing numbers: {}"
 UNSEEN = " has values not seen in training, which count as missing: {}"
 
 
@@ -20,8 +21,8 @@ def model_features(
 ) -> Iterator[tuple["Floats", "pd.DataFrame"]]:
     """Yield the encoded features of the model and the columns to keep, in chunks of at most `most` rows (None: one).
 
-    After the last chunk, one line on standard error counts categories not seen in training, and another one rows far
-    outside the training range.
+    After the last chunk, one line on standard error counts categories not seen in training, another one words that
+    count as missing numbers, and another one rows far outside the training range.
     """
     from salsa.cli.tables.checking import Unseen, require_columns
     from salsa.cli.tables.reading import read_chunks
@@ -38,35 +39,46 @@ def model_features(
         beyond.add(rows)
         yield rows, kept
     tell(unseen, UNSEEN, data)
+    tell(unseen.words, WORDS, data)
     tell(beyond, ": {}", data)
 
 
 def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
-    """Return the columns to read as text: categories and kept columns; str (all columns) if columns have no names."""
+    """Return the columns to read as text; str (all columns) if columns have no names.
+
+    These are categories, kept columns, and numbers that the training file did not write plainly.
+    """
+    from salsa.fitted import fitted_of
+
     columns = model.columns_
     categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
-    return [*categories, *keep] if hasattr(model, "feature_names_in_") or not categories else str
+    return (
+        [*categories, *(fitted_of(model).formats or ()), *keep]
+        if hasattr(model, "feature_names_in_") or not categories
+        else str
+    )
 
 
 def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unseen: "Unseen") -> Any:
     """Return the features of the model in a table: by name, or by position if the model was fitted without names."""
     from salsa.cli.tables.checking import known_features, require_columns
     from salsa.cli.tables.reading import title
+    from salsa.fitted import fitted_of
 
-    levels = model.columns_.levels
+    levels, formats = model.columns_.levels, fitted_of(model).formats or {}
     if hasattr(model, "feature_names_in_"):
         names = model.feature_names_in_.tolist()
         unused = [name for name, a in zip(names, model.relevance_, strict=True) if a == 0 and name not in table]
         require_columns(table, [name for name in names if name not in unused], data)
         table = table.assign(**dict.fromkeys(unused))  # missing
-        return known_features(table, dict(zip(names, levels, strict=True)), data, unseen)
+        return known_features(table, dict(zip(names, levels, strict=True)), formats, data, unseen)
     if table.shape[1] != model.n_features_in_:
         needed = f"the model was fitted without names and needs exactly its {model.n_features_in_} columns in order"
         raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
-    return known_features(table, dict(zip(table.columns, levels, strict=True)), data, unseen).to_numpy()
+    return known_features(table, dict(zip(table.columns, levels, strict=True)), formats, data, unseen).to_numpy()
 
 
-def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
+def tell(found: "Tally | Beyond", words: str, data: str) -> None:
     """Print a line on standard error about values found in a table, if there are any."""
     from salsa.cli.tables.reading import title
 
@@ -76,18 +88,20 @@ def tell(found: "Unseen | Beyond", words: str, data: str) -> None:
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
     """Return the features of the model in a whole table, and the target, or None if there is none."""
-    from salsa.cli.tables.checking import Unseen, require_columns, target_of
+    from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
     from salsa.cli.tables.reading import read_table
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    table, y = read_table(data, text_columns(model)), None
+    table, y, unseen = read_table(data, text_columns(model)), None, Unseen()
     if target is not None:
         require_columns(table, [target], data)
-        classes = fitted_of(model).classes
+        classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
+        if classes is None and target in formats:
+            table[target] = known_numbers(table[target], formats[target], data, unseen.words)
         y = target_of(table, target, data) if classes is None else known_labels(table[target], data, classes)
         table = table.drop(columns=target)
-    unseen = Unseen()
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
+    tell(unseen.words, WORDS, data)
     return X, y

@@ -15,7 +15,18 @@ from salsa._utils.jsonable import jsonable
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
 
-WORDS = {"dataset", "feature", "kernel", "kind", "method", "term", "value"}  # columns of text
+WORDS = {
+    "column",
+    "dataset",
+    "example",
+    "feature",
+    "kernel",
+    "kind",
+    "method",
+    "term",
+    "value",
+    "what was done",
+}  # columns of text
 
 
 def show(result: Any, printed: Callable[[Any], None], as_json: bool) -> None:

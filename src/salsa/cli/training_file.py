@@ -1,67 +1,23 @@
-"""Training tables: the roles of their columns; tables in memory, and large tables that are read in chunks."""
+"""Training tables: tables in memory, and large tables that are read in chunks."""
 
-import re
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from salsa.cli.roles import Roles, Times, feature_names
 from salsa.cli.show import progress
 
 if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     import pandas as pd
 
-    from salsa._utils.arrays import Places
     from salsa.cli.scores import Model
     from salsa.cli.tables.census import CsvTypes
+    from salsa.cli.tables.dialect import FileFacts
     from salsa.cli.tables.target_column import TargetColumn
-    from salsa.data.forward_folds import ForwardFolds
+    from salsa.cli.tables.understanding import Interpreter, Understanding
+    from salsa.data.number_format import NumberFormat
 
 COPIES = 4  # copies of a table that is read whole: the frame, its checks, the encoded rows, slices of the fit
 REPORT_ROWS = 20_000
-
-
-class Roles(NamedTuple):
-    """Roles of the columns; columns without a role are features."""
-
-    target: str
-    weights: str | None = None
-    drop: Sequence[str] = ()
-    category: Sequence[str] = ()
-    group: str | None = None
-    time: str | None = None
-    log: bool = False  # the logarithm of the target is learned
-    loss: str = "squared_error"
-    classes: bool = False  # the target is taken as classes, also if it holds numbers
-    monotone: Sequence[str] = ()
-
-    @property
-    def special(self) -> list[str]:
-        """Columns that are no features, though they are used."""
-        return [name for name in (self.target, self.weights, self.group, self.time) if name is not None]
-
-    @property
-    def of_numbers(self) -> str | None:
-        """An option, such as --log, that needs a target of numbers; None if there is none."""
-        loss = None if self.loss == "squared_error" else f"--loss {self.loss}"
-        return "--log" if self.log else loss or ("--monotone" if self.monotone else None)
-
-
-class Times(NamedTuple):
-    """The column that rows were sorted by: its first and last value as text, and a number per row that ascends."""
-
-    column: str
-    first: str
-    last: str
-    stamps: "Places"
-
-    def folds(self, count: int) -> "ForwardFolds":
-        """Return splits that judge later rows by earlier ones; rows of one time are never cut."""
-        from salsa.data.forward_folds import ForwardFolds
-
-        try:
-            return ForwardFolds(self.stamps, count)
-        except ValueError as error:
-            raise ValueError(f"--time {self.column}: {error}") from None
 
 
 class WholeTable(NamedTuple):
@@ -72,6 +28,8 @@ class WholeTable(NamedTuple):
     target: "TargetColumn"
     weight: "pd.Series[float] | None"
     notes: list[str]  # on columns that were left out or need attention
+    understood: "Understanding"
+    formats: dict[str, "NumberFormat"]  # how numbers are written in the file
     labels: "pd.Series[Any] | None" = None  # the group of every row
     times: Times | None = None
 
@@ -110,12 +68,19 @@ class LargeTable(NamedTuple):
     roles: Roles
     target: "TargetColumn"
     types: "CsvTypes"
+    interpreter: "Interpreter"
+    understood: "Understanding"
     rows: int
     features: list[str]
     missing: float
     notes: list[str]
     labels: dict[Any, int]  # groups by number, in the order of their first rows
     times: Times | None = None
+
+    @property
+    def formats(self) -> dict[str, "NumberFormat"]:
+        """The formats of numbers in the file, by column."""
+        return self.interpreter.formats
 
     @property
     def groups(self) -> int | None:
@@ -145,7 +110,11 @@ class LargeTable(NamedTuple):
         from salsa.cli.tables.checking import numeric, plain_features
         from salsa.cli.tables.labels import group_labels
 
-        for chunk in _chunks(self.data, [*self.features, *self.roles.special], self.types, told):
+        used = [*self.features, *self.roles.special]
+        for piece in _chunks(self.data, used, self.types, told):
+            chunk = self.interpreter.taken(piece[used])
+            if chunk.empty:
+                continue
             X = plain_features(chunk, self.features, self.roles.category, self.data)
             weights = None if self.roles.weights is None else numeric(chunk[self.roles.weights], self.data)
             groups = None
@@ -177,16 +146,14 @@ def is_large(data: str, limit: int) -> bool:
 
 def whole_table(data: str, roles: Roles) -> WholeTable:
     """Read and check a table; raise ValueError if it cannot be used."""
-    from salsa.cli.tables.checking import check_ordered, features, numeric
+    from salsa.cli.tables.checking import check_ordered, numeric, plain_features
     from salsa.cli.tables.labels import check_group_count, group_labels
-    from salsa.cli.tables.reading import columns_with_leading_zeros, read_table
-    from salsa.cli.tables.target_column import TargetColumn
+    from salsa.cli.tables.reading import columns_with_leading_zeros, held
 
-    codes = columns_with_leading_zeros(data)
-    table = read_table(data, [name for name in codes if name in (*roles.category, roles.group)])
-    names = _feature_names(table, roles, data)
-    names, notes = _with_values(names, [name for name in names if table[name].isna().all()], roles, data)
-    target = TargetColumn(roles.target, data, roles.classes, roles.log, roles.loss)
+    data, codes = held(data), columns_with_leading_zeros(data)
+    table, interpreter, every = _interpreted(data, roles, codes)
+    names, notes = _kept(interpreter, roles, data)
+    target = _target(data, roles)
     target.add(table[roles.target])
     _check_target(target, roles)
     y = target.taken(table[roles.target])
@@ -196,10 +163,46 @@ def whole_table(data: str, roles: Roles) -> WholeTable:
         check_group_count(str(labels.name), labels.nunique(), data)
     for name in roles.monotone:
         check_ordered(table[name], roles.category, data)
-    X = features(table, names, roles.category, data)
+    X = plain_features(table, names, roles.category, data)
     notes += _code_notes(codes, set(map(str, X.select_dtypes("number"))))
-    whole = WholeTable(X, y, target, weight, notes, labels)
+    understood = interpreter.understanding(every, roles.described)
+    whole = WholeTable(X, y, target, weight, notes, understood, interpreter.formats, labels)
     return whole if roles.time is None else _in_order(whole, table[roles.time], data)
+
+
+def _interpreted(data: str, roles: Roles, codes: Collection[str]) -> tuple["pd.DataFrame", "Interpreter", list[str]]:
+    """Return the used columns of a whole table as numbers and texts, what decided that, and the names of all columns.
+
+    The file is read once; again only if points of plain numbers may mark thousands, or if rows may be too short.
+    """
+    from salsa.cli.tables.dialect import FileFacts
+    from salsa.cli.tables.reading import count_short, read_table
+
+    text, facts = [name for name in codes if name in (*roles.category, roles.group)], FileFacts()
+    table = read_table(data, text, facts)
+    interpreter = _interpreter(data, facts, roles, feature_names(table, roles, data))
+    interpreter.codes = [name for name in codes if name not in text]
+    interpreter.add_texts(table)
+    if suspects := interpreter.suspects(list(map(str, table.select_dtypes("float")))):
+        table = table.assign(**read_table(data, suspects)[suspects])
+        interpreter.add_texts(table, suspects)
+    interpreter.decide()
+    if table.iloc[:, -1].isna().any():
+        count_short(data, facts)
+    return interpreter.observe(table[interpreter.used(roles.special)]), interpreter, list(map(str, table.columns))
+
+
+def _interpreter(data: str, facts: "FileFacts", roles: Roles, names: Collection[str]) -> "Interpreter":
+    from salsa.cli.tables.understanding import Interpreter
+
+    weights = [] if roles.weights is None else [roles.weights]
+    return Interpreter(data, facts, roles.target, weights, names, roles.category, roles.classes)
+
+
+def _target(data: str, roles: Roles) -> "TargetColumn":
+    from salsa.cli.tables.target_column import TargetColumn
+
+    return TargetColumn(roles.target, data, roles.classes, roles.log, roles.loss)
 
 
 def _check_target(target: "TargetColumn", roles: Roles) -> None:
@@ -227,36 +230,72 @@ def _in_order(table: WholeTable, times: "pd.Series[Any]", data: str) -> WholeTab
 
 
 def large_table(data: str, roles: Roles) -> LargeTable:
-    """Check all chunks, after a first pass for types of CSV columns; raise ValueError if the table cannot be used."""
-    from salsa.cli.tables.census import Census, CsvTypes, csv_types
-    from salsa.cli.tables.formats import format_of
-    from salsa.cli.tables.reading import columns_with_leading_zeros, read_chunks
-    from salsa.cli.tables.target_column import TargetColumn
+    """Check all chunks, after passes for types of CSV columns and for texts; ValueError if the table cannot be used."""
+    from salsa.cli.tables.census import Census
+    from salsa.cli.tables.dialect import FileFacts
+    from salsa.cli.tables.reading import columns_with_leading_zeros, count_short, read_chunks
 
-    names = _feature_names(next(read_chunks(data, 1)), roles, data)
-    used = [*names, *roles.special]
+    facts, codes = FileFacts(), columns_with_leading_zeros(data)
+    head = next(read_chunks(data, 1, facts=facts))
+    interpreter = _interpreter(data, facts, roles, feature_names(head, roles, data))
+    interpreter.codes = [name for name in codes if name not in (*roles.category, roles.group)]
+    used, may_be_short = interpreter.used(roles.special), False
     with progress(f"Reading {data}") as say:
-        types, codes = CsvTypes([], []), columns_with_leading_zeros(data)
-        if not format_of(data).is_arrow:
-            types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
-            coded = [name for name in codes if name in (*roles.category, roles.group)]
-            types = types._replace(text=[*types.text, *coded])
-        target = TargetColumn(roles.target, data, roles.classes, roles.log, roles.loss)
-        census = Census(data, names, roles.category, target, roles.weights, roles.group, monotone=roles.monotone)
-        for chunk in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows")):
-            census.add(chunk)
-    features, notes = _with_values(names, census.empty, roles, data)
+        types = _types(data, roles, interpreter, codes, say)
+        target = _target(data, roles)
+        census = Census(
+            data, interpreter.features, roles.category, target, roles.weights, roles.group, monotone=roles.monotone
+        )
+        for piece in _chunks(data, used, types, lambda rows: say(f"Checking {data}: {rows} rows"), facts):
+            may_be_short = may_be_short or bool(piece.iloc[:, -1].isna().any())
+            if not (chunk := interpreter.observe(piece[used])).empty:
+                census.add(chunk)
+        if may_be_short:
+            count_short(data, facts)
+    features, notes = _kept(interpreter, roles, data)
     census.check()
     notes += _code_notes(codes, set(features) - {*types.text, *roles.category})
     _check_target(target, roles)
-    return LargeTable(data, roles, target, types, census.rows, features, census.missing(features), notes, census.labels)
+    understood = interpreter.understanding(map(str, head.columns), roles.described)
+    counted = census.rows, features, census.missing(features), notes, census.labels
+    return LargeTable(data, roles, target, types, interpreter, understood, *counted)
 
 
-def _chunks(data: str, names: list[str], types: "CsvTypes", told: Callable[[int], None]) -> Iterator["pd.DataFrame"]:
+def _types(
+    data: str, roles: Roles, interpreter: "Interpreter", codes: Collection[str], say: Callable[[str], None]
+) -> "CsvTypes":
+    """Return the types of CSV columns, and decide about all columns of text, in one pass for each."""
+    from salsa.cli.tables.census import CsvTypes, csv_types
+    from salsa.cli.tables.formats import format_of
+
+    types, used, is_arrow = CsvTypes([], []), interpreter.used(roles.special), format_of(data).is_arrow
+    if not is_arrow:
+        types = csv_types(_chunks(data, used, types, lambda rows: say(f"Reading {data}: {rows} rows")))
+        coded = [name for name in codes if name in (*roles.category, roles.group)]
+        types = types._replace(text=[*types.text, *coded])
+    if is_arrow or types.text:
+        for chunk in _chunks(data, used, types, lambda rows: say(f"Looking at texts of {data}: {rows} rows")):
+            interpreter.add_texts(chunk)
+    if suspects := interpreter.suspects(types.floats):
+        types = types._replace(text=[*types.text, *suspects])
+        for chunk in _chunks(data, used, types, lambda rows: say(f"Looking at numbers of {data}: {rows} rows")):
+            interpreter.add_texts(chunk, suspects)
+    interpreter.decide()
+    return types
+
+
+def _chunks(
+    data: str,
+    names: list[str],
+    types: "CsvTypes",
+    told: Callable[[int], None],
+    facts: "FileFacts | None" = None,
+) -> Iterator["pd.DataFrame"]:
     """Yield these columns of the table in chunks; `told` gets the number of rows read so far."""
     from salsa.cli.tables.reading import CHUNK_VALUES, read_chunks
 
-    for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, types.floats):
+    floats = [name for name in types.floats if name not in types.text]
+    for chunk in read_chunks(data, CHUNK_VALUES, types.text, names, floats, facts=facts):
         yield chunk
         told(int(chunk.index[-1]) + 1)
 
@@ -270,34 +309,17 @@ def _wanted(rows: Iterable[int], first: int, keys: list[int], anchors: set[int])
     return wanted
 
 
-def _feature_names(table: "pd.DataFrame", roles: Roles, data: str) -> list[str]:
-    """Return the columns without a role; raise ValueError on two roles of a column, or on columns without a name."""
-    from salsa.cli.tables.checking import require_columns
+def _kept(interpreter: "Interpreter", roles: Roles, data: str) -> tuple[list[str], list[str]]:
+    """Return the features that have values and are no identifiers, and notes on other features."""
     from salsa.cli.tables.reading import title
 
-    require_columns(table, [*roles.special, *roles.drop, *roles.category, *roles.monotone], data)
-    counts = Counter([*roles.special, *set(roles.drop), *set(roles.category)])
-    if clash := [name for name, count in counts.items() if count > 1]:
-        advice = "target, weights, groups, time, dropped columns and categories must differ"
-        raise ValueError(f"column {clash[0]!r} has two roles: {advice}")
-    names = [name for name in table.columns if name not in {*roles.special, *roles.drop}]
-    if odd := [name for name in roles.monotone if name not in names]:
-        raise ValueError(f"--monotone {odd[0]}: this column is no feature; leave --monotone out for it")
-    if nameless := [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]:
-        advice = f"maybe an index saved with the table; --drop {nameless[0]!r} leaves it out"
-        raise ValueError(f"{title(data)} has a column without a name ({advice})")
-    return names
-
-
-def _with_values(names: list[str], empty: Collection[str], roles: Roles, data: str) -> tuple[list[str], list[str]]:
-    """Return the features that have values, and notes on empty features."""
-    from salsa.cli.tables.reading import title
-
-    if len(empty) == len(names):
-        ignored = " (columns without values are ignored)" if empty else ""
+    interpreter.check_target()
+    gone = {*interpreter.empty, *interpreter.left_out}
+    names = [name for name in interpreter.features if name not in gone]
+    if not names:
+        ignored = " (columns without values are ignored)" if gone else ""
         raise ValueError(f"{title(data)} has no column left to predict {roles.target!r} from{ignored}")
-    notes = [f"column {name!r} has no values and is ignored" for name in empty]
-    return [name for name in names if name not in empty], notes
+    return names, interpreter.notes
 
 
 def _code_notes(codes: Collection[str], numbers: Collection[str]) -> list[str]:

@@ -13,9 +13,13 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, Level
 
+# All thresholds for text, in features and targets, in Python and on the command line:
 MISTAKE_PERCENT = 90  # with at least so many numbers, text in a column counts as a mistake
-FEW_LEVELS = 10  # up to so many distinct numbers with a unit may be categories
+FEW_LEVELS = 10  # up to so many distinct numbers with a unit, or numbers as text, may be categories
 IDENTIFIER_ROWS = 50  # up to so many rows, texts that hardly repeat may be categories
+IDENTIFIER_SHARE = 0.9  # with more different texts per row, texts are identifiers; not less: folds repeat texts less
+MOST_TEXTS = 100_000  # a column with more distinct texts holds identifiers; no more texts are remembered
+ROWS_PER_CLASS = 2  # a target with fewer rows per class, on average, holds no classes
 MOST_PARSED = 1000  # at most so many texts are parsed as dates
 
 _DATE_TEXT = re.compile(
@@ -30,9 +34,14 @@ _NUMBER_WITH_UNIT = re.compile(
 )
 
 
+def are_numbers(values: int, numbers: int) -> bool:
+    """Whether a column with so many numbers among its values holds numbers, perhaps with mistakes."""
+    return 100 * numbers >= MISTAKE_PERCENT * values
+
+
 def are_mistakes(values: int, numbers: int) -> bool:
     """Whether text among numbers is likely a mistake: nearly all values are numbers, but not all."""
-    return MISTAKE_PERCENT * values <= 100 * numbers < 100 * values
+    return are_numbers(values, numbers) and numbers < values
 
 
 def are_dates(texts: Collection[Any]) -> bool:
@@ -43,9 +52,14 @@ def are_dates(texts: Collection[Any]) -> bool:
     return bool(pd.Series(pd.to_datetime(some, errors="coerce", format="mixed", utc=True)).notna().all())
 
 
-def are_identifiers(values: int, distinct: int, share: float = 0.5) -> bool:
-    """Whether there are more different texts than this share of the rows, and not only a few rows."""
-    return values > IDENTIFIER_ROWS and distinct > share * values
+def are_identifiers(values: int, distinct: int) -> bool:
+    """Whether nearly every row has a text of its own, and there are not only a few rows."""
+    return distinct > MOST_TEXTS or (values > IDENTIFIER_ROWS and distinct > IDENTIFIER_SHARE * values)
+
+
+def are_too_many_classes(values: int, distinct: int) -> bool:
+    """Whether the texts of a target have too few rows each for classes, and there are not only a few rows."""
+    return values > IDENTIFIER_ROWS and ROWS_PER_CLASS * distinct > values
 
 
 def have_units(texts: Collection[Any]) -> bool:
@@ -66,9 +80,6 @@ def spell_numbers(texts: Any) -> NDArray[np.bool_]:
     numbers = pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce").to_numpy(np.float64)
     found: NDArray[np.bool_] = np.isfinite(numbers)
     return found
-
-
-SHARE_OF_NAMES = 0.9  # different texts per row; more than on the command line, because folds have fewer rows per text
 
 
 class Counts(NamedTuple):
@@ -116,7 +127,7 @@ def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
         return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
     if have_units(levels):
         return f"looks like numbers with a unit or separators, such as {levels[0]!r}: leave only the number"
-    if are_identifiers(values, len(levels), SHARE_OF_NAMES):
+    if are_identifiers(values, len(levels)):
         return f"has {len(levels)} different texts in {values} rows, like names or identifiers: leave it out"
     return ""
 

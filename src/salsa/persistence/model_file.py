@@ -19,6 +19,7 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._version import __version__
 from salsa.data.noise import Noise
+from salsa.data.number_format import STYLES, NumberFormat, Style
 from salsa.data.targets import WEIGHT_LIMITS
 from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
@@ -44,6 +45,7 @@ WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
 _NUMBER = {int, float}  # in the header
 #: files of earlier versions lack these; other files always hold them
 _LATER = {"target_transform", "interaction_cst", "monotonic_cst", "loss", "quantile"}
+FORMAT_PARTS = ("decimal", "thousands", "before", "after")  # parts of a number in a file
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
 Other = TypeVar("Other")
@@ -71,6 +73,8 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         header["loss"] = loss_state(fitted.uncertainty.loss)
     if fitted.classes is not None:
         header["classes"] = classes_state(fitted.classes)
+    if fitted.formats:
+        header["formats"] = {name: asdict(written) for name, written in fitted.formats.items()}
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
     version = ITERATED if "iterated_places" in kept else WITH_SUMS if "terms" in kernel else WITHOUT_SUMS
@@ -114,7 +118,19 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
         uncertainty = _scored(function.loss, arrays, expansion, uncertainty)
     columns, names, flat, *_ = function
     named = np.array(names, dtype=object) if names else None
-    return Fitted(columns, named, flat, expansion, search, uncertainty, function.transform, function.classes)
+    formats = formats_from(entry({"formats": {}} | header, "formats", {dict})) or None
+    return Fitted(columns, named, flat, expansion, search, uncertainty, function.transform, function.classes, formats)
+
+
+def formats_from(state: dict[str, Any]) -> dict[str, NumberFormat]:
+    """Return how a file writes the numbers of its columns; files of earlier versions have plain numbers."""
+    formats = {}
+    for name, parts in state.items():
+        decimal, thousands, before, after = (entry(parts, part, {str}) for part in FORMAT_PARTS)
+        if Style(decimal, thousands) not in STYLES:
+            raise ValueError(f"numbers of column {name!r} have unknown marks {decimal!r} and {thousands!r}")
+        formats[name] = NumberFormat(decimal, thousands, before, after)
+    return formats
 
 
 def _scored(

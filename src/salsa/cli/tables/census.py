@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from salsa.cli.tables.checking import check_ordered, is_text, numeric, plain_features
+from salsa.cli.tables.checking import check_ordered, numeric, plain_features
 from salsa.cli.tables.formats import format_of
 from salsa.cli.tables.labels import FILL_GROUP, check_group_count, group_labels
 from salsa.cli.tables.messages import LEAVE_OUT, first_row, missing_error
 from salsa.cli.tables.reading import STDIN, require_pyarrow
 from salsa.cli.tables.target_column import TargetColumn
-from salsa.cli.tables.texts import Texts, check_texts
 
 UNPACKED = 4  # approximate bytes of text per byte of gzip
 
@@ -95,7 +94,6 @@ class Census:
         self._source, self._names, self._categories, self._monotone = source, names, categories, monotone
         self._target, self._weights, self._group = target, *([name] if name else [] for name in (weights, group))
         self.labels: dict[Any, int] = {}  # groups by number, in the order of their first rows
-        self._texts: dict[str, Texts] = {}
         self._missing: Counter[str] = Counter()
         self._first: dict[str, int] = {}  # first row without a value, per column
         self.rows = 0
@@ -114,32 +112,23 @@ class Census:
         self._count_missing(chunk)
         held = [name for name in self._names if chunk[name].notna().any()]
         plain_features(chunk, held, self._categories, self._source)
-        for name in held:
-            if name not in self._categories and is_text(chunk[name]):
-                self._texts.setdefault(name, Texts(name)).add(chunk[name])
 
     def _count_missing(self, chunk: pd.DataFrame) -> None:
-        for name in (*self._names, self._target.name, *self._weights, *self._group):
+        for name in (*self._names, *self._weights, *self._group):
             missing = chunk[name].isna().to_numpy()
             if missing.any():
                 self._missing[name] += int(missing.sum())
                 self._first.setdefault(name, first_row(chunk[name], missing))
 
     def check(self) -> None:
-        """Raise ValueError if target, weights or groups cannot be used, or if a text column holds no categories."""
+        """Raise ValueError if weights or groups cannot be used."""
         advice = dict.fromkeys(self._group, FILL_GROUP)
-        for name in (self._target.name, *self._weights, *self._group):
+        for name in (*self._weights, *self._group):
             if self._missing[name]:
                 found = self._first[name], self._missing[name]
                 raise missing_error(name, self._source, *found, advice.get(name, LEAVE_OUT))
         for name in self._group:
             check_group_count(name, len(self.labels), self._source)
-        check_texts(self._texts.values(), self._source)
-
-    @property
-    def empty(self) -> list[str]:
-        """Features without any value."""
-        return [name for name in self._names if self._missing[name] == self.rows]
 
     def missing(self, names: Sequence[str]) -> float:
         """Return the share of missing values in these columns."""

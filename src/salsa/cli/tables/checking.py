@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from salsa.cli.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
-from salsa.cli.tables.reading import semicolons, title
-from salsa.cli.tables.texts import Texts, check_texts
+from salsa.cli.tables.reading import title
+from salsa.data.number_format import NumberFormat, is_missing_word
 
 Level = str | int | float | bool
 
@@ -64,21 +64,8 @@ def check_ordered(column: pd.Series[Any], categories: Collection[str], source: s
         raise column_error(column.name, source, "holds categories, which have no order", advice)
 
 
-def features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
-    """Return these columns for training: numbers as float64, text unchanged, `categories` as pandas categories.
-
-    Raise ValueError with advice if a text column is not likely to hold categories: dates, identifiers, mistakes.
-    """
-    X = plain_features(table, names, categories, source)
-    found = [Texts(name) for name in names if name not in categories and is_text(table[name])]
-    for texts in found:
-        texts.add(table[texts.name])
-    check_texts(found, source)
-    return X
-
-
 def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
-    """Return these columns for training like ``features``, without the checks of texts, which need all rows."""
+    """Return these columns for training: numbers as float64, text unchanged, `categories` as pandas categories."""
     columns = {
         name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
     }
@@ -91,15 +78,19 @@ def is_text(column: pd.Series[Any]) -> bool:
 
 
 def known_features(
-    table: pd.DataFrame, levels: dict[str, tuple[Level, ...] | None], source: str, unseen: Unseen
+    table: pd.DataFrame,
+    levels: Mapping[str, tuple[Level, ...] | None],
+    formats: Mapping[str, NumberFormat],
+    source: str,
+    unseen: Unseen,
 ) -> pd.DataFrame:
     """Return the columns of the training table in another table: categories as their levels, numbers as float64.
 
-    Values that are not among the levels are added to ``unseen`` and become missing.
+    Texts of numbers are read as in training. Values that are not among the levels are added to ``unseen`` and become
+    missing.
     """
-    advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
     columns = {
-        name: numeric(_without_words(table[name]), source, advice, may_miss=True)
+        name: known_numbers(table[name], formats.get(name, NumberFormat()), source, unseen.words)
         if known is None
         else _known_levels(table[name], known, source, unseen)
         for name, known in levels.items()
@@ -107,8 +98,33 @@ def known_features(
     return pd.DataFrame(columns, index=table.index)
 
 
-class Unseen:
-    """Values of categories that were not seen in training, counted over all chunks of a table."""
+def known_numbers(column: pd.Series[Any], written: NumberFormat, source: str, odd: Tally) -> pd.Series[float]:
+    """Return a column of numbers as float64, read as in training; words for missing values are counted, and NaN."""
+    advice = "; it held numbers in training: correct the cell, or empty it if the value is missing"
+    if not is_text(column):
+        return numeric(column, source, advice, may_miss=True)
+    words = column.map(lambda text: isinstance(text, str) and is_missing_word(text)).astype(bool)
+    odd.add(str(column.name), column[words].tolist())
+    texts = _without_words(column).mask(words, None)
+    if written.is_plain:
+        return numeric(texts, source, advice, may_miss=True)
+    values = read_numbers(texts, written)
+    wrong = (values.isna() & texts.notna()).to_numpy()
+    if wrong.any():
+        problem = f"has {shown_value(column, wrong)}, which is not written like the numbers of training ({written})"
+        raise column_error(column.name, source, problem, "; correct the cell, or empty it if the value is missing")
+    return values
+
+
+def read_numbers(column: pd.Series[Any], written: NumberFormat) -> pd.Series[float]:
+    """Return the numbers of a column of texts; NaN where they are missing, or not written in this format."""
+    places, distinct = pd.factorize(column)
+    values = np.append(written.values(distinct.to_numpy(object)), np.nan)[places]
+    return pd.Series(values, column.index, name=column.name)
+
+
+class Tally:
+    """Odd values of columns, counted over all chunks of a table."""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -120,11 +136,19 @@ class Unseen:
             self._examples.setdefault(name, values[0])
 
     def __str__(self) -> str:
-        """Describe the unseen values by column, with the first value of each; empty if no value is unseen."""
+        """Describe the values by column, with the first value of each; empty if there are none."""
         return "; ".join(
             f"column {name!r}: {count} {'row' if count == 1 else 'rows'}, such as {str(self._examples[name])!r}"
             for name, count in self._counts.items()
         )
+
+
+class Unseen(Tally):
+    """Values of categories that were not seen in training; `words` stand for missing values in columns of numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = Tally()
 
 
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
@@ -167,9 +191,13 @@ def _known_levels(column: pd.Series[Any], levels: tuple[Level, ...], source: str
 
 
 def _known_level(value: Any, levels: frozenset[Level]) -> Any:
-    """Return the level equal to the value, or to the number or boolean that the value spells; None if there is none."""
+    """Return the level equal to the value, or to the number or boolean that the value spells; None if there is none.
+
+    Spaces around texts do not count, as in training.
+    """
     spelled = pd.to_numeric(value, errors="coerce") if isinstance(value, str) else None
-    return next((level for level in (value, spelled, _BOOLEANS.get(value)) if level in levels), None)
+    bare = value.strip() if isinstance(value, str) else None
+    return next((level for level in (value, spelled, _BOOLEANS.get(value), bare) if level in levels), None)
 
 
 def _nearest(name: str, names: list[str]) -> str:
@@ -183,5 +211,5 @@ def _nearest(name: str, names: list[str]) -> str:
 
 def _describe(names: list[str], most: int = 8) -> str:
     if len(names) == 1:
-        return f"its only column is {names[0]!r}: commas separate columns, tabs in files named .tsv{semicolons(names)}"
+        return f"its only column is {names[0]!r}: commas, semicolons, tabs or bars must separate columns"
     return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

@@ -20,9 +20,11 @@ _PROBLEMS = {  # pattern of the first bytes of a file -> problem of this file as
     rb"\x1f\x8b": "is packed with gzip: rename it to end in .gz",
     rb"PAR1\x15": "is a Parquet file: rename it to end in .parquet",
     rb"ARROW1\x00": "is a Feather file: rename it to end in .feather",
-    rb"\xff\xfe|\xfe\xff": "is text in UTF-16: save it in UTF-8",
+    rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff": "is text in UTF-32: save it in UTF-8",
+    rb"\xff\xfe|\xfe\xff": "is text in UTF-16, and is not named like text: rename it to end in .csv",
     rb".*\x00": "is neither text nor a table of a known kind",
 }
+_WIDE = rb"(\xff\xfe|\xfe\xff)(?!\x00\x00)"  # the byte-order mark of text in UTF-16
 
 
 class Format(NamedTuple):
@@ -57,8 +59,9 @@ def check_head(title: str, head: bytes, format: Format) -> None:
     """Raise ValueError if the first bytes belong to another kind of file than the name says."""
     if format.is_arrow and head.startswith(_MAGIC[format.kind]):
         return
+    is_wide = not format.is_arrow and re.match(_WIDE, head, re.DOTALL)
     for beginning, problem in _PROBLEMS.items():
-        if re.match(beginning, head, re.DOTALL):
+        if re.match(beginning, head, re.DOTALL) and not is_wide:
             raise ValueError(f"{title} {problem}")
 
 

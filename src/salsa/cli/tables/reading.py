@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import os
+import re
 import sys
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import pandas as pd
 
+from salsa.cli.tables.decoding import DecodedText
+from salsa.cli.tables.dialect import Dialect, FileFacts, count_short_rows, find_dialect
 from salsa.cli.tables.formats import HEAD_BYTES, Format, check_head, check_name, format_of
 
 STDIN = "-"
@@ -21,9 +26,24 @@ FIRST_ROWS = 1000  # rows of the first chunk of a CSV, which show its number of 
 EXACT = {} if tuple(map(int, pd.__version__.split(".")[:2])) >= (3, 1) else {"float_precision": "round_trip"}
 
 
-def read_table(source: str, text: Collection[str] | type[str] = ()) -> pd.DataFrame:
-    """Read a whole table; rows are numbered from 0. For ``text`` see ``read_chunks``."""
-    (table,) = read_chunks(source, None, text)
+class Pipe(str):
+    """The name of standard input, with all of its bytes: they can be read again."""
+
+    content: bytes
+
+
+def held(source: str) -> str:
+    """Return a source that can be read again: standard input is read whole, a file keeps its name."""
+    if source != STDIN or isinstance(source, Pipe):
+        return source
+    pipe = Pipe(source)
+    pipe.content = sys.stdin.buffer.read()
+    return pipe
+
+
+def read_table(source: str, text: Collection[str] | type[str] = (), facts: FileFacts | None = None) -> pd.DataFrame:
+    """Read a whole table; rows are numbered from 0. For ``text`` and ``facts`` see ``read_chunks``."""
+    (table,) = read_chunks(source, None, text, facts=facts)
     return table
 
 
@@ -34,25 +54,34 @@ def read_chunks(
     names: Collection[str] = (),
     floats: Collection[str] = (),
     exact: Collection[str] = (),
+    facts: FileFacts | None = None,
 ) -> Iterator[pd.DataFrame]:
     """Yield the table in chunks of at most `most` rows (None: one chunk), fewer in wide tables; rows count from 0.
 
     CSV has no types, so the type of a column may differ between chunks: ``text`` names the columns to read as text
     (str: all columns), ``floats`` the columns to read as float64. Parquet and Feather files are read in the columns
-    ``names`` only, if given. Integer columns among ``exact`` stay integers if values are missing.
+    ``names`` only, if given. Integer columns among ``exact`` stay integers if values are missing. ``facts`` gets what
+    is found about the file: separator, encoding and names.
     """
     with _named_errors(source), _opened(source) as (file, format):
         if format.is_arrow:
             pieces = _arrow_pieces(source, format, file, most, names, exact)
         else:
-            pieces = _csv_pieces(format, file, most, text if isinstance(text, type) else _dtypes(text, floats))
+            dtype = text if isinstance(text, type) else _dtypes(text, floats)
+            pieces = _csv_pieces(source, format, file, most, dtype, FileFacts() if facts is None else facts)
         for piece in pieces:
-            if not isinstance(piece.index, pd.RangeIndex):
-                problem = "has rows with more values than its header has names"
-                raise ValueError(f"{title(source)} {problem}{semicolons(piece.columns)}")
             if piece.empty:
                 raise ValueError(f"{title(source)} has a header but no rows")
             yield piece
+
+
+def count_short(source: str, facts: FileFacts) -> None:
+    """Count the rows of a CSV that are shorter than its header, in another pass over the file."""
+    if facts.separator is None:
+        return
+    with _named_errors(source), _opened(source) as (file, format), suppress(csv.Error):
+        text, dialect = _decoded(source, format, file)
+        facts.short_rows, facts.first_short = count_short_rows(text.lines(), dialect)
 
 
 def columns_with_leading_zeros(source: str) -> list[str]:
@@ -62,13 +91,6 @@ def columns_with_leading_zeros(source: str) -> list[str]:
     head = next(read_chunks(source, FIRST_ROWS, str))
     whole = (str(name) for name in head if head[name].dropna().str.fullmatch(r"\d+").all())
     return [name for name in whole if head[name].str.fullmatch(r"0\d+").any()]
-
-
-def semicolons(names: Iterable[str]) -> str:
-    """Return advice for tables with semicolons between columns; an empty text if no name has a semicolon."""
-    if not any(";" in name for name in names):
-        return ""
-    return "; for semicolons: pandas.read_csv(..., sep=';', decimal=',') and to_csv(..., index=False) convert the file"
 
 
 def title(source: str) -> str:
@@ -94,12 +116,25 @@ def _named_errors(source: str) -> Iterator[None]:
     except pd.errors.EmptyDataError:
         raise ValueError(f"{title(source)} is empty") from None
     except UnicodeDecodeError as error:
-        raise ValueError(f"{title(source)} is not text in UTF-8: save it as CSV in UTF-8") from error
+        raise ValueError(f"{title(source)} is not text: save it as CSV in UTF-8") from error
     except (pd.errors.ParserError, OSError, zlib.error, EOFError) as error:
         if isinstance(error, OSError) and error.filename:
             raise
-        reason = str(error).removeprefix("Error tokenizing data. C error: ")
+        reason = _too_long(str(error).removeprefix("Error tokenizing data. C error: "))
         raise ValueError(f"{title(source)} cannot be read: {reason}") from error
+
+
+def _names(count: int) -> str:
+    return f"{count} name{'' if count == 1 else 's'}"
+
+
+def _too_long(reason: str) -> str:
+    """Return the reason why a text cannot be read; pandas speaks of fields where a line is longer than the header."""
+    if found := re.match(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason):
+        names, line, values = found.groups()
+        advice = 'correct the line; a value that contains a separator needs quotes, such as "1,5"'
+        return f"line {line} has {values} values, but the header has {names} names: {advice}"
+    return reason
 
 
 @contextmanager
@@ -113,6 +148,8 @@ def _opened(source: str) -> Iterator[tuple[Any, Format]]:
 
 
 def _bytes(source: str, is_packed: bool) -> Any:
+    if isinstance(source, Pipe):
+        return io.BufferedReader(io.BytesIO(source.content))
     if source == STDIN:
         return nullcontext(sys.stdin.buffer)
     return gzip.open(source) if is_packed else open(source, "rb")
@@ -126,20 +163,35 @@ def _dtypes(text: Collection[str], floats: Collection[str]) -> dict[str, type]:
     return {**dict.fromkeys(text, str), **dict.fromkeys(floats, float)}
 
 
+def _decoded(source: str, format: Format, file: Any) -> tuple[DecodedText, Dialect]:
+    """Return the text of a CSV and its dialect; raise ValueError if there is no text."""
+    text = DecodedText(file, file.peek(4)[:4])
+    if not text.head().strip():
+        raise ValueError(f"{title(source)} is empty")
+    dialect = find_dialect(text.head(), text.is_whole, format.separator)
+    if dialect.first_row > len(dialect.names):
+        problem = f"has {dialect.first_row} values in row 1, but its header has {_names(len(dialect.names))}"
+        raise ValueError(f"{title(source)} {problem}: name every column, and leave out lines above the header")
+    return text, dialect
+
+
 def _csv_pieces(
-    format: Format, file: Any, most: int | None, dtype: type[str] | dict[str, type]
+    source: str, format: Format, file: Any, most: int | None, dtype: type[str] | dict[str, type], facts: FileFacts
 ) -> Iterator[pd.DataFrame]:
-    options: Any = {"sep": format.separator, "skipinitialspace": True, "low_memory": False, "dtype": dtype, **EXACT}
-    if most is None:
-        yield pd.read_csv(file, **options)
-        return
-    reader = pd.read_csv(file, iterator=True, **options)
-    rows = min(FIRST_ROWS, most)
+    text, dialect = _decoded(source, format, file)
+    facts.separator, facts.renamed, facts.has_mark = dialect.separator, dialect.renamed, text.has_mark
+    options: Any = {"sep": dialect.separator, "names": list(dialect.names), "header": 0, "skiprows": dialect.skipped}
+    options |= {"skipinitialspace": True, "low_memory": False, "dtype": dtype, **EXACT}
+    reader = pd.read_csv(text, iterator=True, **options)
+    rows = None if most is None else min(FIRST_ROWS, most)
     with suppress(StopIteration):
         while True:
-            piece = reader.get_chunk(rows)
-            rows = _fitting_rows(piece.shape[1], most)
+            piece = reader.read() if rows is None else reader.get_chunk(rows)
+            facts.encoding = text.encoding_found
             yield piece
+            if most is None:
+                return
+            rows = _fitting_rows(piece.shape[1], most)
 
 
 def _arrow_pieces(
@@ -151,6 +203,9 @@ def _arrow_pieces(
     try:
         for batch in batches(file, most, names):
             piece = batch.to_pandas()
+            if not piece.columns.is_unique:
+                twice = piece.columns[piece.columns.duplicated()][0]
+                raise ValueError(f"{source} has two columns named {twice!r}: rename one of them")
             for name in (name for name in exact if name in piece):
                 piece[name] = batch.column(name).to_pandas(integer_object_nulls=True).to_numpy()
             yield piece.set_axis(pd.RangeIndex(start, start + len(piece)), axis=0)

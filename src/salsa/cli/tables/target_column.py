@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from salsa.cli.tables.checking import target_of
 from salsa.cli.tables.messages import column_error, dates_error, first_row, missing_error, shown_value
 from salsa.data.targets import kind_of_classes
-from salsa.data.text_columns import are_dates, are_identifiers, have_units, spell_numbers
+from salsa.data.text_columns import ROWS_PER_CLASS, are_dates, are_numbers, are_too_many_classes, spell_numbers
 
 FEWEST, MOST = 10, 100  # --classes takes numbers of at least FEWEST classes, of half of the rows, of at most MOST
 MOST_COUNTED = 10_000  # different values of a chunk that are remembered
@@ -24,7 +24,7 @@ LOSS_LIMITS = {"poisson": "0 or more", "gamma": "above 0"}  # the targets that a
 class TargetColumn:
     """The values of the target, over all chunks of a table: numbers, or classes and their numbers of rows.
 
-    Text, booleans and categories are classes, and so is everything if `classes`. Text of which half or more
+    Text, booleans and categories are classes, and so is everything if `classes`. Text of which nearly all
     are numbers is a column of numbers with mistakes.
     """
 
@@ -64,7 +64,7 @@ class TargetColumn:
         kinds = self._kinds - {NUMBERS}
         if self._asked:
             return next(iter(kinds), "--classes")
-        return NUMBERS if not kinds or 2 * self._spelled >= self._values else next(iter(kinds))
+        return NUMBERS if not kinds or are_numbers(self._values, self._spelled) else next(iter(kinds))
 
     @property
     def has_classes(self) -> bool:
@@ -108,19 +108,18 @@ class TargetColumn:
             advice = "; at least two are needed: choose another target, or add rows of another class"
             raise self._error(f"has one class, {str(next(iter(self.counts)))!r}", advice)
         if "text" not in self._kinds:
-            most = min(max(FEWEST, self._values // 2), MOST)
+            most = min(max(FEWEST, self._values // ROWS_PER_CLASS), MOST)
             if self._kinds == {NUMBERS} and distinct > most:
                 problem = f"has {_count(distinct)} different numbers in {self._values} rows, and --classes takes {most}"
                 raise self._error(problem, " at most: leave --classes out to predict a number, or join classes")
             return
         if not self._asked and are_dates(self._counts):
             raise dates_error(self.name, self._source, "")
-        if not self._asked and have_units(self._counts):
-            problem = f"looks like numbers with a unit or separators, such as {min(self._counts)!r}"
-            raise self._error(problem, ": leave only the number; --classes takes them as classes")
-        if distinct > MOST_COUNTED or are_identifiers(self._values, distinct):
+        if distinct > MOST_COUNTED or are_too_many_classes(self._values, distinct):
             problem = f"has {_count(distinct)} different texts in {self._values} rows, like names or identifiers"
-            raise self._error(problem, "; classes need several rows each: choose another target, or join classes")
+            mixed = f" ({self._spelled} are numbers, but {self._other} is not)" if self._spelled else ""
+            advice = "; classes need several rows each: choose another target, or join classes"
+            raise self._error(problem + mixed, advice)
 
     def taken(self, column: pd.Series[Any]) -> pd.Series[Any]:
         """Return the target of a chunk: numbers as float64, or labels; ValueError where it has no value."""
@@ -159,7 +158,7 @@ def known_labels(column: pd.Series[Any], source: str, classes: NDArray[Any]) -> 
     target = TargetColumn(str(column.name), source, classes=True)
     target.add(column)
     known = {_spelled(label): label for label in classes.tolist()}
-    labels = target.taken(column).map(_spelled)
+    labels = target.taken(column).map(lambda label: _spelled(label).strip())  # as in training
     unknown = ~labels.isin(list(known)).to_numpy()
     if unknown.any():
         listed = ", ".join(list(known)[:MOST_SHOWN]) + (", ..." if len(known) > MOST_SHOWN else "")

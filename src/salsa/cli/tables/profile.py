@@ -1,0 +1,88 @@
+"""Facts about the values of a column, gathered over all chunks of a table: missing, constant, or counting the rows."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from salsa.cli.tables.kinds import CATEGORY, NUMBER
+from salsa.data.text_columns import FEW_LEVELS
+
+NAMELESS = re.compile(r"Unnamed: \d+")
+_IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|ids|uuid|guid|key|index|idx|code|nr))|.*[a-z](Id|ID|Key|Code|Nr)")
+_NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"}
+
+
+class Profile:
+    """The values of one column."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.kind, self.example = name, NUMBER, ""
+        self.values = self.missing = 0
+        self._low, self._high, self._last = np.inf, -np.inf, None
+        self._counts, self._is_whole, self._is_truth = True, True, True
+        self._texts: set[str] = set()  # at most two
+
+    def add(self, column: pd.Series[Any]) -> None:
+        """Take note of the values of a chunk."""
+        present = column.dropna()
+        self.values += len(present)
+        self.missing += len(column) - len(present)
+        if present.empty:
+            return
+        self.example = self.example or _shown(present.iloc[0])
+        inferred = pd.api.types.infer_dtype(present)
+        self._is_truth = self._is_truth and inferred == "boolean"
+        if inferred in _NUMBERS:
+            self._add_numbers(present.to_numpy(np.float64))
+            return
+        self.kind = CATEGORY
+        if inferred in ("string", "categorical") and len(self._texts) < 2:
+            self._texts.update(map(str, present.unique()[:2]))
+
+    def _add_numbers(self, values: Any) -> None:
+        self._low, self._high = min(self._low, values.min()), max(self._high, values.max())
+        self._is_whole = self._is_whole and bool((values == np.floor(values)).all())
+        before = values[:1] - 1 if self._last is None else [self._last]
+        with np.errstate(invalid="ignore"):  # of infinite values
+            self._counts = self._counts and bool((np.diff(values, prepend=before) == 1).all())
+        self._last = values[-1]
+
+    @property
+    def is_empty(self) -> bool:
+        return self.values == 0
+
+    @property
+    def is_row_number(self) -> bool:
+        """Whether a column without a name counts the rows, like an index that was saved with the table."""
+        return bool(NAMELESS.fullmatch(self.name)) and self._counts_rows and self._low in (0, 1)
+
+    @property
+    def _counts_rows(self) -> bool:
+        return self.kind == NUMBER and self._counts and self._is_whole and self.values > 1 and not self.missing
+
+    @property
+    def remarks(self) -> list[str]:
+        """What should be known about the values, though nothing was done about it."""
+        if self.is_empty:
+            return ["ignored: it has no values"]
+        if self.is_row_number:
+            return ["left out: it counts the rows, like a saved index"]
+        alike = self._low == self._high if self.kind == NUMBER else len(self._texts) == 1
+        if alike and not self.missing:
+            return ["the same value in all rows: it has no effect"]
+        if self._is_truth:
+            return ["true is 1 and false is 0"]
+        if self._counts_rows and self.values > FEW_LEVELS:
+            return [f"counts the rows: if it is an identifier, --drop {self.name!r} leaves it out"]
+        if self.kind == NUMBER and self._is_whole and _IDENTIFIER.fullmatch(self.name):
+            either = f"--drop {self.name!r} leaves it out, --category {self.name!r} takes it as categories"
+            return [f"named like an identifier: {either}"]
+        return []
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, float | np.floating) else str(value)
