@@ -95,6 +95,9 @@ class Likelihood(Protocol):
     def times(self, unit: Floats) -> Likelihood:
         """Return the loss for targets that are multiplied by unit (1,); links other than the identity have no unit."""
 
+    def at_spread(self, spread: float) -> Likelihood:
+        """Return the loss to minimise where held-out residuals have this spread, a standard deviation."""
+
 
 class Observed(Likelihood, Protocol):
     """A likelihood of numbers: intervals of a new observation come from the scores of held-out rows."""
@@ -107,9 +110,12 @@ class Observed(Likelihood, Protocol):
 
 
 class _Unitless:
-    """A loss whose targets have no unit to be divided by."""
+    """A loss whose targets have no unit to be divided by, and whose residuals have no spread to follow."""
 
     def times(self, unit: Floats) -> Self:
+        return self
+
+    def at_spread(self, spread: float) -> Self:
         return self
 
 
@@ -354,6 +360,10 @@ class Huber(_Identity):
     def times(self, unit: Floats) -> Huber:
         return Huber(self.delta * float(unit[0]))
 
+    def at_spread(self, spread: float) -> Huber:
+        """Return the loss with a limit that is no smaller: fits that are far from all targets have a curvature."""
+        return Huber(max(self.delta, HUBER * spread))
+
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, 0.5)
 
@@ -396,6 +406,9 @@ class Quantile(_Identity):
 
     def times(self, unit: Floats) -> Quantile:
         return Quantile(self.level, self.width * float(unit[0]))
+
+    def at_spread(self, spread: float) -> Quantile:
+        return Quantile(self.level, PINBALL_WIDTH * spread)
 
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, self.level)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from salsa._utils.arrays import Floats
-from salsa._utils.progress import Progress
+from salsa._utils.progress import NULL_LOSS, Progress
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
 from salsa.kernels import Kernel
@@ -61,7 +61,7 @@ def choose_by_deviance(
         progress.step(f"order {name}, {len(task.rows.X)} rows")
         candidate = _evaluated(task, kernel)
         result = OrderResult(name, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
-        tell(progress, result)
+        tell(progress, result, NULL_LOSS)
         if name not in tried or candidate.path.error < tried[name][0].path.error:
             tried[name] = candidate, result
         return candidate
@@ -85,6 +85,7 @@ def choose_by_deviance(
             break
     candidate, result = _best(tried)
     results = tuple(found for _, found in tried.values())
+    task = task._replace(loss=candidate.loss)
     return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
 
 
@@ -124,8 +125,8 @@ def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) ->
     progress.begin(f"order {search.order} on all {len(task.rows.X)} rows")
     candidate = cross_validate_alpha(task, basis_of(task, kernel, ANCHORED * alpha), alpha)
     result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
-    tell(progress, result)
-    return Choice(task, candidate, search.with_result(result))
+    tell(progress, result, NULL_LOSS)
+    return Choice(task._replace(loss=candidate.loss), candidate, search.with_result(result))
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:
@@ -154,7 +155,7 @@ def _evaluated(task: LikelihoodTask, kernel: Kernel) -> Candidate:
 
 def _learned_again(task: LikelihoodTask, problem: Problem, learned: LearnedKernel, best: Candidate) -> LearnedKernel:
     """Learn the kernel again from the working response of the best fit; working weights are one on average."""
-    z, h = task.loss.working(task.rows.Y, best.f)
+    z, h = best.loss.working(task.rows.Y, best.f)
     weight = problem.weight * h
     working = problem._replace(Y=z, noise=Noise(weight / weight.mean()))
     sample = working.rows(problem.splits.sample(problem.Y, LEARNING_ROWS))
