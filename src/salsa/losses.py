@@ -21,6 +21,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.weighted import target_variance
 
 SMALLEST = 1e-10  # working weights are at least this: weights of zero cannot be divided by
+LEAST_CURVATURE = 1e-4  # share of the mean curvature that every row has in a Newton step
 FARTHEST = 300.0  # links are not asked beyond this: exp(f) stays finite
 IDENTITY = "target"  # the link of losses whose f is the prediction itself
 HUBER = 1.345  # residuals beyond so many standard deviations count linearly: 95 % efficiency for normal noise
@@ -444,6 +445,19 @@ class Quantile(_Identity):
     def working(self, Y: Floats, f: Floats) -> tuple[Floats, Floats]:
         h = float(self.curvature(Y, f).mean())
         return f - self.slope(Y, f) / h, np.full(len(f), h)
+
+
+def newton_response(loss: Likelihood, Y: Floats, f: Floats) -> tuple[Floats, Floats]:
+    """Return the response z (n, q) and weights h (n,) of a Newton step from f (n, q), for ridge regression.
+
+    Working weights that are not the curvature of the loss make steps that can grow: by them, a quantile leaves the
+    minimum. Curvatures are at least a small share of their mean, which shortens the steps of rows without any.
+    """
+    if not isinstance(loss, Gamma | Huber | Quantile):
+        return loss.working(Y, f)
+    h = loss.bend(Y, f, np.ones_like(f))[:, 0]
+    h = np.maximum(h, max(LEAST_CURVATURE * float(h.mean()), SMALLEST))
+    return f - loss.slope(Y, f) / h[:, None], h
 
 
 def weighted_quantile(Y: Floats, w: Floats, level: float) -> Floats:

@@ -4,9 +4,11 @@ import naive
 import numpy as np
 import pytest
 from conftest import additive_truth
+from scipy.special import logit
 
 from salsa import AdditiveKernel, SalsaRegressor
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.weighted import power_of_two
 from salsa.data.splits import Fold, folds_by
 from salsa.losses import PINBALL_WIDTH, Gamma, Huber, Logistic, Poisson, Quantile, Softmax, robust_spread
 from salsa.solvers.factor import exact_factor
@@ -242,6 +244,20 @@ def test_quantiles_have_their_share_of_new_observations_below():
             model = SalsaRegressor(loss="quantile", quantile=level, **SETTINGS).fit(X, y)
             shares[seed, number] = np.mean(observed < model.predict(new))
     np.testing.assert_allclose(shares.mean(axis=0), levels, atol=0.03)
+
+
+@pytest.mark.parametrize("level", [0.1, 0.5, 0.9])
+def test_coefficients_of_quantiles_are_slopes_over_alpha_but_for_the_shift(level):
+    """Of alpha c_i = level - sigma((f_i - shift - y_i) / width), every row gives the same shift."""
+    X, y = targets("quantile", n=200)
+    model = SalsaRegressor(loss="quantile", quantile=level, **SETTINGS).fit(X, y)
+    expansion, rows = model.expansion_, model._fitted.uncertainty
+    share = level - model.alpha_ * expansion.coef[:, 0] / power_of_two(rows.target)  # the unit of f in the fit
+    near = (share > 1e-3) & (share < 1 - 1e-3)  # the logistic function can be inverted
+    residual = (expansion.predict(expansion.anchors) - rows.target)[near, 0]
+    shift = residual - rows.loss.width * logit(share[near])
+    assert near.sum() > 20
+    np.testing.assert_allclose(shift, shift.mean(), atol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{"loss": "huber"}, {"loss": "quantile", "quantile": 0.5}])

@@ -31,7 +31,16 @@ from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import marginal_of
-from salsa.losses import IDENTITY, Likelihood, Logistic, Quantile, Softmax, robust_spread, weighted_quantile
+from salsa.losses import (
+    IDENTITY,
+    Likelihood,
+    Logistic,
+    Quantile,
+    Softmax,
+    newton_response,
+    robust_spread,
+    weighted_quantile,
+)
 from salsa.solvers import SAMPLE_ROWS
 from salsa.solvers.alpha import ALPHA_FLOOR, AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
 from salsa.solvers.anchors import Anchors, choose_anchors
@@ -279,11 +288,14 @@ def _shift(task: LikelihoodTask, held_out: HeldOut, factor: float) -> Floats:
 def _exact(
     task: LikelihoodTask, kernel: Kernel, alpha: float, f: Floats
 ) -> tuple[KernelExpansion, Noise, tuple[str, ...]]:
-    """Return the exact fit: ridge regression of the working response of f (n, q), until this gives f again."""
+    """Return the exact fit, by Newton steps from f (n, q) that are ridge regressions, until these give f again.
+
+    The noise is that of the working weights.
+    """
     X, Y, w = task.rows.X, task.rows.Y, task.rows.weight
     K = kernel(X, n_threads=task.threads)
     for _ in range(MOST_SOLVES):
-        z, h = task.loss.working(Y, f)
+        z, h = newton_response(task.loss, Y, f)
         noise = Noise(w * h)
         coef, offset, note = solve_once(K.copy(), z, alpha, noise)
         moved = z - alpha * noise.times(coef) - f
@@ -291,6 +303,7 @@ def _exact(
         if np.abs(moved).max() <= SETTLED * (1.0 + np.abs(f).max()):
             break
     background = None if (w == 1).all() else tuple(marginal_of(x, w) for x in X.T)
+    noise = Noise(w * task.loss.working(Y, f)[1])
     return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 
