@@ -256,7 +256,6 @@ def _fit_likelihood(
         if (monotone := _monotone(options, seen)) is not None:
             search, solution = _constrained_likelihood(choice, monotone, solution, unit, progress)
     expansion, uncertainty, more = solution
-    search = replace(search, contenders=plan.contenders)
     shares = expansion.shares_of_terms(n_threads=options.resources.threads)
     search = replace(search, terms=components_of(expansion.kernel, shares))
     search = search.with_notes(plan.note, *notes, *more)

@@ -5,6 +5,7 @@
 2. The order and alpha are those of least held-out loss, of fits that minimise the likelihood without each fold.
 3. A learned kernel is learned again on the working response of the fit, with the working weights as precisions, and
    kept if its held-out loss is lower. This repeats while it helps.
+4. If the race left a doubt, the held-out loss of all rows judges equal relevances again.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ ANCHORED = 0.1  # anchors of all rows are chosen for this share of the sample's 
 UNCONFIRMED = (
     "equal relevances are kept: learned ones do not lower the held-out log loss by more than its standard error"
 )
+OVERRULED = "equal relevances are kept: on all rows, their held-out loss is lower than that of learned ones"
 EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the mean diagonal of the kernel matrix
 
 
@@ -84,9 +86,27 @@ def choose_by_deviance(
         if evaluate(learned.kernel, learned.kernel.order) is not _best(tried)[0]:
             break
     candidate, result = _best(tried)
+    if _equal_is_better(task, plan, candidate, progress):
+        assert plan.appeal is not None
+        found = choose_by_deviance(task, problem, plan.appeal.plan, progress, rescaled)
+        return found._replace(search=found.search.with_notes(OVERRULED))
     results = tuple(found for _, found in tried.values())
-    task = task._replace(loss=candidate.loss)
-    return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+    search = OrderSearch(results, result.order, candidate.path.alpha, contenders=plan.contenders)
+    return Choice(task._replace(loss=candidate.loss), candidate, search)
+
+
+def _equal_is_better(task: LikelihoodTask, plan: Plan, learned: Candidate, progress: Progress) -> bool:
+    """Return whether the kernel of equal relevances that lost the race has a lower held-out loss on all rows.
+
+    The race compares squared errors of coded targets on few rows, and removes features that these rows cannot tell from
+    noise. Held-out losses of all rows favour the kernel that was learned from them: equal relevances with a lower loss
+    are better all the same. Classes have been judged before, by ``confirmed``.
+    """
+    if plan.appeal is None or isinstance(task.loss, Logistic | Softmax):
+        return False
+    order = plan.appeal.equal.order
+    progress.step(f"equal relevances, order {order}, {len(task.rows.X)} rows")
+    return _evaluated(task, plan.appeal.plan.kernel_of(order)).path.error < learned.path.error
 
 
 def confirmed(task: LikelihoodTask, plan: Plan, progress: Progress) -> Plan:
