@@ -51,6 +51,12 @@ def test_callbacks_hear_of_every_kernel_and_order_tried(callback):
     assert tasks[-1][2] == model.score(X, y)
 
 
+@pytest.mark.parametrize(("loss", "unit"), [("squared_error", "variance"), ("gamma", "loss of the best constant")])
+def test_errors_of_orders_are_reported_in_the_unit_of_the_loss(capsys, loss, unit):
+    SalsaRegressor(loss=loss, order=1, relevance="equal", random_state=0, verbose=1).fit(X[:40], np.exp(y[:40]))
+    assert re.search(rf"order 1: error [\d.]+ \+- [\d.]+ of the {unit}, ", capsys.readouterr().err)
+
+
 def test_callbacks_are_torn_down_after_an_error(callback):
     with pytest.raises(ValueError, match="kernel"):
         SalsaRegressor(kernel="none").set_callbacks(callback).fit(X, y)

@@ -25,7 +25,7 @@ from sklearn.utils import check_random_state
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory, tiled_bytes
-from salsa._utils.progress import Progress, rows_counted
+from salsa._utils.progress import NULL_LOSS, Progress, rows_counted
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
@@ -64,7 +64,6 @@ from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
-from salsa.solvers.alpha import AlphaPath
 from salsa.solvers.cutting_planes import import_clarabel
 from salsa.solvers.likelihood import (
     LIKELIHOOD_ADVICE,
@@ -234,9 +233,9 @@ def _fit_likelihood(
         return _problem(options, seen.columns, task.rows._replace(Y=Y / power_of_two(Y)), task.splits)
 
     def rescaled(task: LikelihoodTask, found: Candidate) -> Likelihood | None:
-        if not scaled:
-            return None
         row, f, *_ = found.held_out
+        if name != "huber" or len(row) == 0:  # the pinball loss judges without a scale
+            return None
         return named_loss(name, level, rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
 
     with one_blas_thread():
@@ -257,7 +256,6 @@ def _fit_likelihood(
         if (monotone := _monotone(options, seen)) is not None:
             search, solution = _constrained_likelihood(choice, monotone, solution, unit, progress)
     expansion, uncertainty, more = solution
-    search = replace(search, contenders=plan.contenders)
     shares = expansion.shares_of_terms(n_threads=options.resources.threads)
     search = replace(search, terms=components_of(expansion.kernel, shares))
     search = search.with_notes(plan.note, *notes, *more)
@@ -310,7 +308,9 @@ def _constrained(
     if solution.path is None:
         return found, solution
     seconds = time.perf_counter() - begin
-    return _with_path(found, solution.path, solution.degrees_of_freedom, seconds, progress), solution
+    result = OrderResult(found.order, solution.path, solution.degrees_of_freedom, seconds)
+    tell(progress, result)
+    return found.with_result(result), solution
 
 
 def _constrained_likelihood(
@@ -323,15 +323,9 @@ def _constrained_likelihood(
         return search, free._replace(notes=(*free.notes, FREE))
     candidate, solution = found.candidate, finish(task, found.candidate, unit)
     seconds = time.perf_counter() - begin
-    search = _with_path(search, candidate.path, candidate.degrees_of_freedom, seconds, progress)
-    return search, solution._replace(notes=(*solution.notes, *found.notes))
-
-
-def _with_path(found: OrderSearch, path: AlphaPath, freedom: float, seconds: float, progress: Progress) -> OrderSearch:
-    """Return the search with the alphas of monotone fits in the place of those of the free fits of this order."""
-    result = OrderResult(found.order, path, freedom, seconds)
-    tell(progress, result)
-    return found.with_result(result)
+    result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, seconds)
+    tell(progress, result, NULL_LOSS)
+    return search.with_result(result), solution._replace(notes=(*solution.notes, *found.notes))
 
 
 def _fit_many(

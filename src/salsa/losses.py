@@ -21,6 +21,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.weighted import target_variance
 
 SMALLEST = 1e-10  # working weights are at least this: weights of zero cannot be divided by
+LEAST_CURVATURE = 1e-4  # share of the mean curvature that every row has in a Newton step
 FARTHEST = 300.0  # links are not asked beyond this: exp(f) stays finite
 IDENTITY = "target"  # the link of losses whose f is the prediction itself
 HUBER = 1.345  # residuals beyond so many standard deviations count linearly: 95 % efficiency for normal noise
@@ -95,6 +96,9 @@ class Likelihood(Protocol):
     def times(self, unit: Floats) -> Likelihood:
         """Return the loss for targets that are multiplied by unit (1,); links other than the identity have no unit."""
 
+    def at_spread(self, spread: float) -> Likelihood:
+        """Return the loss to minimise where held-out residuals have this spread, a standard deviation."""
+
 
 class Observed(Likelihood, Protocol):
     """A likelihood of numbers: intervals of a new observation come from the scores of held-out rows."""
@@ -107,9 +111,12 @@ class Observed(Likelihood, Protocol):
 
 
 class _Unitless:
-    """A loss whose targets have no unit to be divided by."""
+    """A loss whose targets have no unit to be divided by, and whose residuals have no spread to follow."""
 
     def times(self, unit: Floats) -> Self:
+        return self
+
+    def at_spread(self, spread: float) -> Self:
         return self
 
 
@@ -354,6 +361,10 @@ class Huber(_Identity):
     def times(self, unit: Floats) -> Huber:
         return Huber(self.delta * float(unit[0]))
 
+    def at_spread(self, spread: float) -> Huber:
+        """Return the loss with a limit that is no smaller: fits that are far from all targets have a curvature."""
+        return Huber(max(self.delta, HUBER * spread))
+
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, 0.5)
 
@@ -397,6 +408,9 @@ class Quantile(_Identity):
     def times(self, unit: Floats) -> Quantile:
         return Quantile(self.level, self.width * float(unit[0]))
 
+    def at_spread(self, spread: float) -> Quantile:
+        return Quantile(self.level, PINBALL_WIDTH * spread)
+
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, self.level)
 
@@ -431,6 +445,19 @@ class Quantile(_Identity):
     def working(self, Y: Floats, f: Floats) -> tuple[Floats, Floats]:
         h = float(self.curvature(Y, f).mean())
         return f - self.slope(Y, f) / h, np.full(len(f), h)
+
+
+def newton_response(loss: Likelihood, Y: Floats, f: Floats) -> tuple[Floats, Floats]:
+    """Return the response z (n, q) and weights h (n,) of a Newton step from f (n, q), for ridge regression.
+
+    Working weights that are not the curvature of the loss make steps that can grow: by them, a quantile leaves the
+    minimum. Curvatures are at least a small share of their mean, which shortens the steps of rows without any.
+    """
+    if not isinstance(loss, Gamma | Huber | Quantile):
+        return loss.working(Y, f)
+    h = loss.bend(Y, f, np.ones_like(f))[:, 0]
+    h = np.maximum(h, max(LEAST_CURVATURE * float(h.mean()), SMALLEST))
+    return f - loss.slope(Y, f) / h[:, None], h
 
 
 def weighted_quantile(Y: Floats, w: Floats, level: float) -> Floats:

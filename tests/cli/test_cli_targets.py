@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,9 @@ from sklearn.metrics import accuracy_score, d2_tweedie_score, log_loss, roc_auc_
 
 import salsa
 from salsa import SalsaClassifier, SalsaRegressor
+from salsa._utils.progress import NULL_LOSS, VARIANCE
 from salsa.cli import arguments, scores, training_file
+from salsa.cli.show import Listener
 from salsa.cli.tables import reading
 from salsa.options import LOSSES, MONOTONE_ORDER
 from salsa.persistence.archive import read_archive
@@ -157,6 +160,13 @@ class TestScores:
         out, model = fitted("amount", "--loss", "quantile", "--quantile", "0.9")
         assert model.quantile == 0.9
         assert "loss      pinball loss: the quantile 0.9 is predicted\n" in out
+
+    @pytest.mark.parametrize(("unit", "share"), [(VARIANCE, "R2"), (NULL_LOSS, "D2")])
+    def test_progress_names_the_share_by_the_unit_of_the_error(self, unit, share):
+        heard = []
+        metadata = {"error": 0.25, "standard_error": 0.1, "seconds": 1.0, "unit": unit}
+        Listener(heard.append).on_fit_task_end(None, SimpleNamespace(task_name="order 1"), metadata=metadata)
+        assert heard == [f"Tried order 1: {share} 0.7500"]
 
     def test_names_of_losses_and_kernels_equal_the_library(self):
         assert tuple(scores.LOSSES) == LOSSES

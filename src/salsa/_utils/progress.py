@@ -23,7 +23,9 @@ except ImportError:  # scikit-learn before 1.9
 
 
 __all__ = [
+    "NULL_LOSS",
     "SILENT",
+    "VARIANCE",
     "CallbackSupportMixin",
     "Line",
     "Progress",
@@ -38,6 +40,7 @@ __all__ = [
 T = TypeVar("T")
 Told = Callable[[float], None]  # gets the share of a phase that is done
 TERMINAL_PAUSE, LOG_PAUSE = 0.2, 10.0  # least seconds between two steps on a terminal, and in a file
+VARIANCE, NULL_LOSS = "variance", "loss of the best constant"  # the units of errors
 
 
 class Steps:
@@ -104,13 +107,13 @@ class Progress(Steps):
         seconds = "" if begun is None else f"{time.perf_counter() - begun:.1f} s"
         self._say(f"{phase}: {_joined(detail, seconds)}")
 
-    def tried(self, name: str, error: float, standard_error: float, seconds: float) -> None:
-        """Report a kernel or an order that was tried, with its held-out error as a share of the variance."""
+    def tried(self, name: str, error: float, standard_error: float, seconds: float, unit: str = VARIANCE) -> None:
+        """Report a kernel or an order that was tried, with its held-out error as a share of `unit`."""
         if self.line is not None:
-            self.line.write(f"{name}: error {error:.4g} +- {standard_error:.2g} of the variance, {seconds:.1f} s")
+            self.line.write(f"{name}: error {error:.4g} +- {standard_error:.2g} of the {unit}, {seconds:.1f} s")
         if self.context is not None:
             task = self.context.subcontext(task_name=name)
-            metadata = {"error": error, "standard_error": standard_error, "seconds": seconds}
+            metadata = {"error": error, "standard_error": standard_error, "seconds": seconds, "unit": unit}
             task.call_on_fit_task_begin(estimator=self.estimator, metadata=metadata, **self.data)
             task.call_on_fit_task_end(estimator=self.estimator, metadata=metadata, **self.data)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typer.core import TyperCommand, TyperGroup
 
 from salsa._utils.jsonable import jsonable
+from salsa._utils.progress import VARIANCE
 
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
@@ -106,9 +107,10 @@ class Listener:
 
     teardown = on_fit_task_begin = setup
 
-    def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, float] | None = None) -> None:
+    def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, Any] | None = None) -> None:
         if metadata is not None:
-            self.tried = f"Tried {context.task_name}: R2 {1 - metadata['error']:.4f}"
+            share = "R2" if metadata["unit"] == VARIANCE else "D2"
+            self.tried = f"Tried {context.task_name}: {share} {1 - metadata['error']:.4f}"
             self.say(self.tried)
 
     def on_step(self, text: str) -> None:

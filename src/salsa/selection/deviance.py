@@ -5,6 +5,7 @@
 2. The order and alpha are those of least held-out loss, of fits that minimise the likelihood without each fold.
 3. A learned kernel is learned again on the working response of the fit, with the working weights as precisions, and
    kept if its held-out loss is lower. This repeats while it helps.
+4. If the race left a doubt, the held-out loss of all rows judges equal relevances again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from salsa._utils.arrays import Floats
-from salsa._utils.progress import Progress
+from salsa._utils.progress import NULL_LOSS, Progress
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
 from salsa.kernels import Kernel
@@ -35,6 +36,7 @@ ANCHORED = 0.1  # anchors of all rows are chosen for this share of the sample's 
 UNCONFIRMED = (
     "equal relevances are kept: learned ones do not lower the held-out log loss by more than its standard error"
 )
+OVERRULED = "equal relevances are kept: on all rows, their held-out loss is lower than that of learned ones"
 EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the mean diagonal of the kernel matrix
 
 
@@ -61,7 +63,7 @@ def choose_by_deviance(
         progress.step(f"order {name}, {len(task.rows.X)} rows")
         candidate = _evaluated(task, kernel)
         result = OrderResult(name, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
-        tell(progress, result)
+        tell(progress, result, NULL_LOSS)
         if name not in tried or candidate.path.error < tried[name][0].path.error:
             tried[name] = candidate, result
         return candidate
@@ -84,8 +86,27 @@ def choose_by_deviance(
         if evaluate(learned.kernel, learned.kernel.order) is not _best(tried)[0]:
             break
     candidate, result = _best(tried)
+    if _equal_is_better(task, plan, candidate, progress):
+        assert plan.appeal is not None
+        found = choose_by_deviance(task, problem, plan.appeal.plan, progress, rescaled)
+        return found._replace(search=found.search.with_notes(OVERRULED))
     results = tuple(found for _, found in tried.values())
-    return Choice(task, candidate, OrderSearch(results, result.order, candidate.path.alpha))
+    search = OrderSearch(results, result.order, candidate.path.alpha, contenders=plan.contenders)
+    return Choice(task._replace(loss=candidate.loss), candidate, search)
+
+
+def _equal_is_better(task: LikelihoodTask, plan: Plan, learned: Candidate, progress: Progress) -> bool:
+    """Return whether the kernel of equal relevances that lost the race has a lower held-out loss on all rows.
+
+    The race compares squared errors of coded targets on few rows, and removes features that these rows cannot tell from
+    noise. Held-out losses of all rows favour the kernel that was learned from them: equal relevances with a lower loss
+    are better all the same. Classes have been judged before, by ``confirmed``.
+    """
+    if plan.appeal is None or isinstance(task.loss, Logistic | Softmax):
+        return False
+    order = plan.appeal.equal.order
+    progress.step(f"equal relevances, order {order}, {len(task.rows.X)} rows")
+    return _evaluated(task, plan.appeal.plan.kernel_of(order)).path.error < learned.path.error
 
 
 def confirmed(task: LikelihoodTask, plan: Plan, progress: Progress) -> Plan:
@@ -124,8 +145,8 @@ def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) ->
     progress.begin(f"order {search.order} on all {len(task.rows.X)} rows")
     candidate = cross_validate_alpha(task, basis_of(task, kernel, ANCHORED * alpha), alpha)
     result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
-    tell(progress, result)
-    return Choice(task, candidate, search.with_result(result))
+    tell(progress, result, NULL_LOSS)
+    return Choice(task._replace(loss=candidate.loss), candidate, search.with_result(result))
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:
@@ -154,7 +175,7 @@ def _evaluated(task: LikelihoodTask, kernel: Kernel) -> Candidate:
 
 def _learned_again(task: LikelihoodTask, problem: Problem, learned: LearnedKernel, best: Candidate) -> LearnedKernel:
     """Learn the kernel again from the working response of the best fit; working weights are one on average."""
-    z, h = task.loss.working(task.rows.Y, best.f)
+    z, h = best.loss.working(task.rows.Y, best.f)
     weight = problem.weight * h
     working = problem._replace(Y=z, noise=Noise(weight / weight.mean()))
     sample = working.rows(problem.splits.sample(problem.Y, LEARNING_ROWS))

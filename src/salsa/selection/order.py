@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
-from salsa._utils.progress import Progress
+from salsa._utils.progress import VARIANCE, Progress
 from salsa.data.splits import Fold
 from salsa.kernels import Kernel
 from salsa.kernels.symmetric import largest_order
@@ -142,9 +142,9 @@ def cross_validate(
     )
 
 
-def tell(progress: Progress, result: OrderResult) -> None:
-    """Report an order that was tried."""
-    progress.tried(f"order {result.order}", result.path.error, result.path.standard_error, result.seconds)
+def tell(progress: Progress, result: OrderResult, unit: str = VARIANCE) -> None:
+    """Report an order that was tried; `unit` is the unit of its error."""
+    progress.tried(f"order {result.order}", result.path.error, result.path.standard_error, result.seconds, unit)
 
 
 def smallest_good_order(results: Sequence[OrderResult]) -> int:

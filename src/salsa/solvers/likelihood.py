@@ -31,7 +31,16 @@ from salsa.data.splits import Splits
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import marginal_of
-from salsa.losses import Likelihood, Logistic, Quantile, Softmax, weighted_quantile
+from salsa.losses import (
+    IDENTITY,
+    Likelihood,
+    Logistic,
+    Quantile,
+    Softmax,
+    newton_response,
+    robust_spread,
+    weighted_quantile,
+)
 from salsa.solvers import SAMPLE_ROWS
 from salsa.solvers.alpha import ALPHA_FLOOR, AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
 from salsa.solvers.anchors import Anchors, choose_anchors
@@ -46,6 +55,7 @@ from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 BLOCK = 4096  # rows whose features, or sums, are computed at a time
 SEARCHED, FINAL = 1e-6, 1e-11  # tolerances of the mean loss, as shares of the best constant's loss
 LEFT_OF_ALPHA = 1.0  # anchors may leave so many times alpha of the kernel matrix's trace unexplained
+ALIKE, MOST_SCALES = 2.0, 20  # spreads of residuals that one scale of the loss serves, and scales that are tried
 MOST_SOLVES = 20  # ridge regressions of the working response
 SETTLED = 1e-9  # change of f, as a share of its size, at which the coefficients of an exact fit are found
 LARGEST_FACTOR = 3.0  # natural logarithm of the largest factor of f that calibrates probabilities
@@ -95,6 +105,7 @@ class Candidate(NamedTuple):
     f: Floats  # (n, q), of the fit to all rows
     sums: Sums  # over the working response of f, with the working weights
     degrees_of_freedom: float
+    loss: Likelihood  # with the scale of these fits
 
 
 class LikelihoodSolution(NamedTuple):
@@ -150,7 +161,7 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.in
     def error_of(alpha: float) -> tuple[float, float]:
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
-        tried[alpha] = systems.solve(alpha, start, SEARCHED * null)
+        tried[alpha] = _solved(task, systems, alpha, start, SEARCHED * null)
         return held_out_of(task, systems.predict(tried[alpha])).error(loss, rows, task.splits.unit, null)
 
     if not folds:  # a single observation or group judges nothing
@@ -161,11 +172,36 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.in
     else:
         path = try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas])
     start = tried.get(path.alpha, systems.start())
+    systems.loss = loss.at_spread(_spread(task, systems, start))
     fits = systems.solve(path.alpha, start, FINAL * null, certain=True)
     predicted = systems.predict(fits)
     held_out, f = held_out_of(task, predicted), predicted[:, -1]
-    sums = working_sums(task, basis, f)
-    return Candidate(basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha))
+    sums = working_sums(task._replace(loss=systems.loss), basis, f)
+    return Candidate(basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha), systems.loss)
+
+
+def _solved(task: LikelihoodTask, systems: Systems, alpha: float, start: Fits, tolerance: float) -> Fits:
+    """Solve all systems; a loss with a scale has the scale that follows from their own held-out residuals.
+
+    Solves repeat until the spread of these residuals is within a factor ALIKE of the spread that they were solved with.
+    So no fit is asked for whose residuals are far larger than the corner of the loss: there, all curvatures vanish.
+    """
+    spread = _spread(task, systems, start)
+    for _ in range(MOST_SCALES):
+        systems.loss, before = task.loss.at_spread(spread), spread
+        start = systems.solve(alpha, start, tolerance)
+        spread = _spread(task, systems, start)
+        if systems.loss == task.loss.at_spread(spread) or before / ALIKE <= spread <= ALIKE * before:
+            break
+    return start
+
+
+def _spread(task: LikelihoodTask, systems: Systems, fits: Fits) -> float:
+    """Return the spread of the residuals of rows that the fits without each fold predict; 1 if it does not matter."""
+    if task.loss.link != IDENTITY or not task.splits.folds:
+        return 1.0
+    row, f, *_ = held_out_of(task, systems.predict(fits))
+    return robust_spread(task.rows.Y[row] - f, task.rows.weight[row])
 
 
 def null_loss(loss: Likelihood, Y: Floats, w: Floats) -> float:
@@ -245,11 +281,14 @@ def _shift(task: LikelihoodTask, held_out: HeldOut, factor: float) -> Floats:
 def _exact(
     task: LikelihoodTask, kernel: Kernel, alpha: float, f: Floats
 ) -> tuple[KernelExpansion, Noise, tuple[str, ...]]:
-    """Return the exact fit: ridge regression of the working response of f (n, q), until this gives f again."""
+    """Return the exact fit, by Newton steps from f (n, q) that are ridge regressions, until these give f again.
+
+    The noise is that of the working weights.
+    """
     X, Y, w = task.rows.X, task.rows.Y, task.rows.weight
     K = kernel(X, n_threads=task.threads)
     for _ in range(MOST_SOLVES):
-        z, h = task.loss.working(Y, f)
+        z, h = newton_response(task.loss, Y, f)
         noise = Noise(w * h)
         coef, offset, note = solve_once(K.copy(), z, alpha, noise)
         moved = z - alpha * noise.times(coef) - f
@@ -257,6 +296,7 @@ def _exact(
         if np.abs(moved).max() <= SETTLED * (1.0 + np.abs(f).max()):
             break
     background = None if (w == 1).all() else tuple(marginal_of(x, w) for x in X.T)
+    noise = Noise(w * task.loss.working(Y, f)[1])
     return KernelExpansion(kernel, X, coef, offset, background), noise, (note,) if note else ()
 
 

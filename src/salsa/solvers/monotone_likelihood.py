@@ -124,9 +124,10 @@ class LikelihoodFits:
         else:
             fits.theta[:, -1], fits.offset[-1] = 0.0, self.systems.start().offset[-1]
         predicted = self.systems.predict(fits)
-        held_out, f = held_out_of(self.task, predicted), predicted[:, -1]
-        sums = working_sums(self.task, self.basis, f)
-        candidate = Candidate(self.basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha))
+        task, held_out, f = self.task, held_out_of(self.task, predicted), predicted[:, -1]
+        sums = working_sums(task, self.basis, f)
+        freedom = degrees_of_freedom(sums, path.alpha)
+        candidate = Candidate(self.basis, path, fits, held_out, f, sums, freedom, task.loss)
         return MonotoneCandidate(candidate, self.fits.notes(found.correction))
 
 
