@@ -35,6 +35,16 @@ def test_nothing_heavy_is_imported_before_it_is_needed(code):
     assert not {"numpy", "scipy", "pandas", "sklearn", "matplotlib", "pyarrow"} & set(run.stderr.split())
 
 
+HEAVY = {"scipy", "pandas", "sklearn", "narwhals", "matplotlib", "pyarrow"}
+INFO = """
+import sys
+from salsa.cli import main
+sys.argv = ["salsa", "info", {path!r}]
+try:
+    main()
+except SystemExit:
+    print(*sys.modules, file=sys.stderr)
+"""
 SERVE = """
 import sys, salsa
 model = salsa.load({path!r})
@@ -43,12 +53,14 @@ print(*sys.modules, file=sys.stderr)
 """
 
 
-def test_a_loaded_model_predicts_without_scipy_pandas_and_scikit_learn(tmp_path):
+def test_predictions_and_info_of_a_saved_model_import_neither_scipy_nor_pandas_nor_scikit_learn(tmp_path):
     """Measured: import, load and first prediction in 0.15 s of CPU time, a tenth of `import sklearn` and pandas."""
     X = np.random.default_rng(0).uniform(size=(30, 2))
     model = SalsaRegressor(relevance="equal", order=1, alpha=0.1).fit(X, X[:, 0])
     model.save(tmp_path / "model.salsa")
+    info = [sys.executable, "-c", INFO.format(path=str(tmp_path / "model.salsa"))]
+    assert not HEAVY & set(subprocess.run(info, check=True, capture_output=True, text=True).stderr.split())
     code = SERVE.format(path=str(tmp_path / "model.salsa"))
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert not {"scipy", "pandas", "sklearn", "narwhals", "matplotlib", "pyarrow"} & set(run.stderr.split())
+    assert not HEAVY & set(run.stderr.split())
     assert run.stdout.split() == 2 * [str(float(model.predict([[0.1, 0.2]])[0]))]

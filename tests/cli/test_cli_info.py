@@ -5,11 +5,14 @@ import re
 from pathlib import Path
 
 import pandas as pd
+import pytest
+from sklearn.model_selection import KFold
 from sums import use_kernel
 
 import salsa
 from cli.command import make_mixed, make_table
 from salsa import SalsaRegressor
+from salsa.persistence import description
 from salsa.persistence.model_file import WITH_SUMS, WITHOUT_SUMS
 
 
@@ -29,6 +32,14 @@ class TestInfo:
         assert set(features["kind"]) == {"number"}
         assert features["relevance"].tolist() == model.relevance_.tolist()
         assert features["bandwidth"].tolist() == model.bandwidth_.tolist()
+
+    @pytest.mark.parametrize("options", [{}, {"loss": "huber"}, {"monotonic_cst": None, "cv": KFold(3)}])
+    def test_description_equals_the_summary_of_the_estimator(self, call, folder, options, monkeypatch):
+        table = make_table()
+        SalsaRegressor(relevance="equal", order=[1, 2], **options).fit(table.drop(columns="y"), table["y"]).save("m")
+        quick = call("info", "m", "--json")
+        monkeypatch.setattr(description, "description_of", lambda header, arrays: None)
+        assert call("info", "m", "--json") == quick
 
     def test_fields_and_features_are_printed(self, call, folder):
         code, out, err = call("info", "model.salsa")

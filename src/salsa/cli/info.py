@@ -28,11 +28,16 @@ def info(model: Model, as_json: AsJson = False) -> None:
 
 
 def _summary(path: str) -> dict[str, Any]:
-    from salsa import load
-    from salsa.fitted import fitted_of
-    from salsa.persistence.archive import read_archive
+    from salsa.persistence.archive import naming, read_archive
+    from salsa.persistence.description import description_of
 
-    model, (header, _) = load(path), read_archive(path)
+    header, arrays = read_archive(path)
+    with naming(path):
+        model = description_of(header, arrays)
+    if model is None:
+        from salsa import load
+
+        model = load(path)
     anchors, outputs = model.expansion_.coef.shape
     return {
         "model": path,
@@ -41,7 +46,7 @@ def _summary(path: str) -> dict[str, Any]:
         "salsa_version": header.get("salsa_version"),  # since format 3
         "anchors": anchors,
         "outputs": outputs,
-        "classes": fitted_of(model).classes,
+        "classes": getattr(model, "classes_", None),
         "features": list(_features(model)),
         "order": model.order_,
         "alpha": model.alpha_,

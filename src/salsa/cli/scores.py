@@ -35,15 +35,15 @@ def cross_validated(model: "Model") -> dict[str, Any]:
     The share is R2 for squared errors and D2 for other losses: one minus the loss over the best constant's loss. Both
     are None if nothing was searched. A classifier also has the scores of its held-out probabilities.
     """
-    loss, table = loss_of(model), model.search_.table
-    chosen = table[table["chosen"]].to_dict("records")
-    share = 1 - chosen[0]["cv_error"] if chosen else None
+    loss, search = loss_of(model), model.search_
+    chosen = [result.path for result in search.results if result.order == search.order]
+    share = 1 - chosen[0].error if chosen else None
     return {
         "loss": loss,
         "quantile": getattr(model, "quantile", None),
         "r2": share if loss == SQUARED else None,
         "d2": None if loss == SQUARED else share,
-        "standard_error": chosen[0]["standard_error"] if chosen else None,
+        "standard_error": chosen[0].standard_error if chosen else None,
         "held_out": _class_scores(model) if loss == CLASSES else None,
     }
 

@@ -55,9 +55,11 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
     """Write a fitted model with these parameters: whole, or not at all."""
     kernel, arrays = expansion_state(fitted.expansion)
     names = [] if fitted.feature_names is None else list(fitted.feature_names)
+    plain = plain_parameters(parameters)
     header = {
         "salsa_version": __version__,
-        "parameters": plain_parameters(parameters),
+        "parameters": plain,
+        "lost": sorted(set(parameters) - set(plain)),  # parameters that a file cannot hold
         "feature_names": names,
         "columns": asdict(fitted.columns),
         "flat": fitted.flat,
