@@ -120,9 +120,20 @@ class TestFitAndPredict:
         name = "new.csv" if kind == "csv" else "plain.parquet"
         code, out, err = call("predict", "m.salsa", name)
         words = "salsa: new.csv has words that count as missing numbers: column 'b': 3 rows, such as '?'\n"
-        assert (code, err) == (0, words if kind == "csv" else "")
+        doubt = "salsa: new.csv: the file is no UTF-8: it is read as Windows-1252; look at letters with accents\n"
+        assert (code, err) == (0, words + doubt if kind == "csv" else "")
         predicted = pd.read_csv(io.StringIO(out))["prediction"]
         np.testing.assert_allclose(predicted, salsa.load("m.salsa").predict(new), rtol=1e-12)
+
+    def test_short_rows_of_a_new_file_are_counted(self, call, messy):
+        Path("short.csv").write_text("a;b;c;d;colour\n0,5;7,5 kg;3,0 %;2;rot\n0,5;7,5 kg\n")
+        code, out, err = call("predict", "m.salsa", "short.csv")
+        assert (code, len(out.splitlines())) == (0, 3)
+        assert err.startswith("salsa: short.csv: 1 row is shorter than the header (the first is row 2): the cells")
+
+    def test_info_shows_how_numbers_are_written(self, call, messy):
+        assert re.search(r"numbers +.*b like 1\.234,5 kg", call("info", "m.salsa")[1])
+        assert json.loads(call("info", "m.salsa", "--json")[1])["formats"]["c"] == "1.234,5 %"
 
     def test_a_new_file_in_chunks_gives_the_same_predictions(self, call, messy, monkeypatch):
         whole = call("predict", "m.salsa", "new.csv")

@@ -21,6 +21,8 @@ from sums import sum_kernel, use_kernel
 
 import salsa
 from salsa import SalsaRegressor, SumKernel
+from salsa.data.number_format import NumberFormat
+from salsa.fitted import fitted_of
 from salsa.persistence import archive
 from salsa.persistence.archive import VERSION, write_archive
 from salsa.persistence.function_state import expansion_from
@@ -943,3 +945,30 @@ class TestKilled:
         seen, strays = done.stdout.rsplit(maxsplit=1)
         assert seen == "[0, 1]"
         assert int(strays) > 0  # or the kills did not come while files were being written
+
+
+class TestFormatsOfNumbers:
+    """Models of the command line hold the format in which a file wrote its numbers."""
+
+    def test_formats_are_read_back(self, path):
+        rewrite(path, with_header(formats={"a": {"decimal": ",", "thousands": ".", "before": "", "after": "kg"}}))
+        model = salsa.load(path)
+        assert fitted_of(model).formats == {"a": NumberFormat(",", ".", "", "kg")}
+        model.save(path)
+        assert fitted_of(salsa.load(path)).formats == {"a": NumberFormat(",", ".", "", "kg")}
+
+    @pytest.mark.parametrize(
+        "formats",
+        [
+            [],
+            {"a": 5},
+            {"a": {"decimal": ","}},
+            {"a": {"decimal": 5, "thousands": "", "before": "", "after": ""}},
+            {"a": {"decimal": "x", "thousands": "", "before": "", "after": ""}},
+            {"a": {"decimal": ".", "thousands": ".", "before": "", "after": ""}},
+        ],
+    )
+    def test_invalid_formats_are_refused(self, path, formats):
+        rewrite(path, with_header(formats=formats))
+        with pytest.raises(ValueError, match=r"formats|decimal|thousands|marks"):
+            salsa.load(path)

@@ -121,9 +121,8 @@ def compare(
 
 
 def _notes(table: WholeTable) -> list[str]:
-    """Return the notes on the table, and what was done with columns that the notes do not name."""
-    named = " ".join(table.notes)
-    return [*table.notes, *(text for text in table.understood.remarks() if text.split(":")[0] not in named)]
+    """Return the notes on the table and on its file, and the changes of its values."""
+    return [*table.notes, *table.understood.file, *table.understood.changes]
 
 
 def _described(times: Times) -> str:

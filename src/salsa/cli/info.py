@@ -48,6 +48,7 @@ def _summary(path: str) -> dict[str, Any]:
         "outputs": outputs,
         "classes": getattr(model, "classes_", None),
         "features": list(_features(model)),
+        "formats": {name: str(written) for name, written in (fitted_of(model).formats or {}).items()},
         "order": model.order_,
         "alpha": model.alpha_,
         "kernel": _kernel_in_words([term.numeric_base for term in model.expansion_.kernel.terms]),
@@ -131,6 +132,8 @@ def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "outputs", summary["outputs"]
     used = sum(feature["relevance"] > 0 for feature in summary["features"])
     yield "features", f"{len(summary['features'])}, {used} used"
+    if summary["formats"]:
+        yield "numbers", some_of(f"{name} like {example}" for name, example in summary["formats"].items())
     yield "order", f"{summary['order']}{' alone' if summary['interactions'] == 'exact' else ''}"
     if summary["interaction_cst"] is not None:
         yield "interact", _sets_in_words(summary["interaction_cst"])

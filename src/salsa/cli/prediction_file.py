@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from salsa._utils.arrays import Floats
     from salsa.cli.tables.checking import Tally, Unseen
+    from salsa.cli.tables.dialect import FileFacts
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
 
@@ -21,18 +22,20 @@ def model_features(
 ) -> Iterator[tuple["Floats", "pd.DataFrame"]]:
     """Yield the encoded features of the model and the columns to keep, in chunks of at most `most` rows (None: one).
 
-    After the last chunk, one line on standard error counts categories not seen in training, another one words that
-    count as missing numbers, and another one rows far outside the training range.
+    After the last chunk, lines on standard error count categories not seen in training, words that count as missing
+    numbers, rows far outside the training range, and rows that are too short.
     """
     from salsa.cli.tables.checking import Unseen, require_columns
+    from salsa.cli.tables.dialect import FileFacts
     from salsa.cli.tables.reading import read_chunks
     from salsa.data.training_range import Beyond
 
-    unseen, beyond = Unseen(), Beyond(model)
+    unseen, beyond, facts, may_be_short = Unseen(), Beyond(model), FileFacts(), False
     names = list(getattr(model, "feature_names_in_", ()))
     wanted = dict.fromkeys([*names, *keep]) if names else ()
     others = [name for name in keep if name not in names]
-    for table in read_chunks(data, most, text_columns(model, keep), wanted, exact=others):
+    for table in read_chunks(data, most, text_columns(model, keep), wanted, exact=others, facts=facts):
+        may_be_short = may_be_short or bool(table.iloc[:, -1].isna().any())
         require_columns(table, keep, data)
         table, kept = table if names else table.drop(columns=list(keep)), table[list(keep)]
         rows = model.columns_.encode(features_of(model, table, data, unseen))
@@ -41,6 +44,17 @@ def model_features(
     tell(unseen, UNSEEN, data)
     tell(unseen.words, WORDS, data)
     tell(beyond, ": {}", data)
+    _tell_doubts(data, facts, may_be_short)
+
+
+def _tell_doubts(data: str, facts: "FileFacts", may_be_short: bool) -> None:
+    """Print what may have been read wrongly; a pipe cannot be read again to count short rows."""
+    from salsa.cli.tables.reading import STDIN, count_short, title
+
+    if may_be_short and data != STDIN:
+        count_short(data, facts)
+    for doubt in facts.doubts:
+        print(f"salsa: {title(data)}: {doubt}", file=sys.stderr)
 
 
 def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
@@ -89,11 +103,14 @@ def tell(found: "Tally | Beyond", words: str, data: str) -> None:
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
     """Return the features of the model in a whole table, and the target, or None if there is none."""
     from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
+    from salsa.cli.tables.dialect import FileFacts
     from salsa.cli.tables.reading import read_table
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    table, y, unseen = read_table(data, text_columns(model)), None, Unseen()
+    facts, unseen, y = FileFacts(), Unseen(), None
+    table = read_table(data, text_columns(model), facts)
+    _tell_doubts(data, facts, bool(table.iloc[:, -1].isna().any()))
     if target is not None:
         require_columns(table, [target], data)
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from salsa.cli.tables.decoding import UTF8, UTF16, WINDOWS
+
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 SAMPLE = 21  # lines that decide about the separator: the header and 20 rows
 
@@ -18,7 +20,7 @@ class FileFacts:
     """What was found about a file beside its values."""
 
     separator: str | None = None  # None for files that are no text
-    encoding: str = "UTF-8"
+    encoding: str = UTF8
     has_mark: bool = False  # a byte-order mark
     renamed: dict[str, str] = field(default_factory=dict)  # name of a column -> what its name is in the file
     short_rows: int = 0
@@ -26,14 +28,20 @@ class FileFacts:
 
     @property
     def notes(self) -> list[str]:
-        """What a reader of the table should know about the file; empty for plain files."""
+        """Facts that a user should know; empty for plain files."""
         found = []
         if self.separator not in (None, ","):
             found.append(f"{SEPARATORS.get(str(self.separator), repr(self.separator))} separate the columns")
-        if self.encoding == "Windows-1252":
+        if self.encoding == UTF16 or self.has_mark:
+            found.append(f"the text is {self.encoding} with a byte-order mark")
+        return [*found, *self.doubts]
+
+    @property
+    def doubts(self) -> list[str]:
+        """Notes on values that may have been read wrongly."""
+        found = []
+        if self.encoding == WINDOWS:
             found.append("the file is no UTF-8: it is read as Windows-1252; look at letters with accents")
-        elif self.encoding != "UTF-8" or self.has_mark:
-            found.append(f"the text is {self.encoding}{' with a byte-order mark' if self.has_mark else ''}")
         if self.short_rows:
             rows = "1 row is" if self.short_rows == 1 else f"{self.short_rows} rows are"
             where = f"the first is row {self.first_short}"

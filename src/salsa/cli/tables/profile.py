@@ -64,9 +64,8 @@ class Profile:
     def _counts_rows(self) -> bool:
         return self.kind == NUMBER and self._counts and self._is_whole and self.values > 1 and not self.missing
 
-    @property
-    def remarks(self) -> list[str]:
-        """What should be known about the values, though nothing was done about it."""
+    def remarks(self, may_be_number: bool = True) -> list[str]:
+        """Return what should be known about the values; less if the column is taken as categories anyway."""
         if self.is_empty:
             return ["ignored: it has no values"]
         if self.is_row_number:
@@ -74,6 +73,8 @@ class Profile:
         alike = self._low == self._high if self.kind == NUMBER else len(self._texts) == 1
         if alike and not self.missing:
             return ["the same value in all rows: it has no effect"]
+        if not may_be_number:
+            return []
         if self._is_truth:
             return ["true is 1 and false is 0"]
         if self._counts_rows and self.values > FEW_LEVELS:

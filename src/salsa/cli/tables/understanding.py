@@ -38,14 +38,12 @@ class Understanding(NamedTuple):
     dropped: int  # rows without a target
     file: list[str]  # notes on separators, encoding and lengths of rows
     columns: list[Understood]
+    changes: list[str]  # changes of names and values, by column
 
     def summary(self) -> dict[str, Any]:
-        """Return plain values for JSON."""
-        return self._asdict() | {"columns": [column._asdict() for column in self.columns]}
-
-    def remarks(self) -> list[str]:
-        """Return a line for every note on the file, and for every column with something done."""
-        return [*self.file, *(f"column {column.column!r}: {column.done}" for column in self.columns if column.done)]
+        """Return plain values for JSON; changes are in the columns."""
+        columns = {"columns": [column._asdict() for column in self.columns]}
+        return {name: value for name, value in self._asdict().items() if name != "changes"} | columns
 
 
 class Interpreter:
@@ -158,7 +156,10 @@ class Interpreter:
     def understanding(self, names: Iterable[str], roles: Mapping[str, str]) -> Understanding:
         """Return the table of all columns; `roles` says what columns are that are no features, or were asked for."""
         columns = [self._understood(name, roles.get(name, "")) for name in names]
-        return Understanding(self.source, self.rows, self.dropped, self.facts.notes, columns)
+        kept = [column.column for column in columns if column.kind != LEFT_OUT]
+        done = {name: [*self._renamed(name), *self._verdicts.get(name, Verdict("")).done] for name in kept}
+        changes = [f"column {name!r}: {'; '.join(texts)}" for name, texts in done.items() if texts]
+        return Understanding(self.source, self.rows, self.dropped, self.facts.notes, columns, changes)
 
     @property
     def _house(self) -> House:
@@ -190,8 +191,8 @@ class Interpreter:
     def _done(self, name: str) -> list[str]:
         done = list(self._verdicts[name].done) if name in self._verdicts else []
         done += ["as --category says"] if name in self.features and name not in self._free else []
-        remarks = self._profiles[name].remarks if name in self.features else []
-        if name in self.codes and name in self._free:
+        remarks = self._profiles[name].remarks(name in self._free) if name in self.features else []
+        if name in self.codes and name in self._free and name not in self._verdicts:
             remarks.append(f"leading zeros removed: if it is a code, --category {name!r} keeps them")
         if name == self.target and self.dropped:
             remarks.append(f"{self.dropped} {'row' if self.dropped == 1 else 'rows'} without a target left out")
