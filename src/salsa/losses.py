@@ -27,7 +27,7 @@ IDENTITY = "target"  # the link of losses whose f is the prediction itself
 HUBER = 1.345  # residuals beyond so many standard deviations count linearly: 95 % efficiency for normal noise
 NORMAL_QUARTILE = 0.6744897501960817  # median of the absolute value of a normal number
 ANSCOMBE = 0.375
-PINBALL_WIDTH = 0.1  # width of the rounded corner of the pinball loss, in standard deviations of the residuals
+PINBALL_WIDTH = 0.3  # width of the rounded corner of the pinball loss, in standard deviations of held-out residuals
 
 
 class Loss(Protocol):
