@@ -30,10 +30,11 @@ def info(model: Model, as_json: AsJson = False) -> None:
 def _summary(path: str) -> dict[str, Any]:
     from salsa.persistence.archive import naming, read_archive
     from salsa.persistence.description import description_of
+    from salsa.persistence.function_state import formats_from
 
     header, arrays = read_archive(path)
     with naming(path):
-        model = description_of(header, arrays)
+        model, formats = description_of(header, arrays), formats_from(header)
     if model is None:
         from salsa import load
 
@@ -48,7 +49,7 @@ def _summary(path: str) -> dict[str, Any]:
         "outputs": outputs,
         "classes": getattr(model, "classes_", None),
         "features": list(_features(model)),
-        "formats": {name: str(written) for name, written in (fitted_of(model).formats or {}).items()},
+        "formats": {name: str(written) for name, written in formats.items()},
         "order": model.order_,
         "alpha": model.alpha_,
         "kernel": _kernel_in_words([term.numeric_base for term in model.expansion_.kernel.terms]),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from typer.core import TyperCommand, TyperGroup
 
 from salsa._utils.jsonable import jsonable
-from salsa._utils.progress import VARIANCE
 
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
@@ -109,6 +108,8 @@ class Listener:
 
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, Any] | None = None) -> None:
         if metadata is not None:
+            from salsa._utils.progress import VARIANCE  # imports scikit-learn, which help does not need
+
             share = "R2" if metadata["unit"] == VARIANCE else "D2"
             self.tried = f"Tried {context.task_name}: {share} {1 - metadata['error']:.4f}"
             self.say(self.tried)

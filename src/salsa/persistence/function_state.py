@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns
+from salsa.data.number_format import STYLES, NumberFormat, Style
 from salsa.data.transforms import TRANSFORMS, TargetTransform
 from salsa.expansion import KernelExpansion
 from salsa.kernels import Kernel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 MOST_ORDERS = 1030  # with more, C(D, d) is beyond float64 for some of them
 _PARAMETERS = ("bandwidth", "relevance", "order_weights")  # arrays of an additive kernel
+FORMAT_PARTS = ("decimal", "thousands", "before", "after")  # parts of a number in a file
 OF_CLASSES = ("Logistic", "Softmax")  # losses of classes
 
 
@@ -225,3 +227,14 @@ def transform_from(
     if not np.isfinite(residual).all():
         raise ValueError("its held-out residuals are not finite")
     return TargetTransform(name, residual)
+
+
+def formats_from(header: dict[str, Any]) -> dict[str, NumberFormat]:
+    """Return how the training file wrote the numbers of its columns; files of earlier versions have plain numbers."""
+    formats = {}
+    for name, parts in entry({"formats": {}} | header, "formats", {dict}).items():
+        decimal, thousands, before, after = (entry(parts, part, {str}) for part in FORMAT_PARTS)
+        if Style(decimal, thousands) not in STYLES:
+            raise ValueError(f"numbers of column {name!r} have unknown marks {decimal!r} and {thousands!r}")
+        formats[name] = NumberFormat(decimal, thousands, before, after)
+    return formats

@@ -19,7 +19,6 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.linalg import positive_factor
 from salsa._version import __version__
 from salsa.data.noise import Noise
-from salsa.data.number_format import STYLES, NumberFormat, Style
 from salsa.data.targets import WEIGHT_LIMITS
 from salsa.data.transforms import TargetTransform
 from salsa.expansion import KernelExpansion
@@ -28,7 +27,7 @@ from salsa.kernels import Kernel
 from salsa.losses import Likelihood
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, write_archive
-from salsa.persistence.function_state import classes_state, expansion_state, function_from, loss_state
+from salsa.persistence.function_state import classes_state, expansion_state, formats_from, function_from, loss_state
 from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
@@ -45,7 +44,6 @@ WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
 _NUMBER = {int, float}  # in the header
 #: files of earlier versions lack these; other files always hold them
 _LATER = {"target_transform", "interaction_cst", "monotonic_cst", "loss", "quantile"}
-FORMAT_PARTS = ("decimal", "thousands", "before", "after")  # parts of a number in a file
 _USUAL = np.array([np.inf, 0.0, 0.0, 0.0, 0.0, 1.0])  # cv_judged of files before version 0.2
 Model = TypeVar("Model")
 Other = TypeVar("Other")
@@ -120,19 +118,8 @@ def _fitted(header: dict[str, Any], arrays: Mapping[str, Floats], lost: list[str
         uncertainty = _scored(function.loss, arrays, expansion, uncertainty)
     columns, names, flat, *_ = function
     named = np.array(names, dtype=object) if names else None
-    formats = formats_from(entry({"formats": {}} | header, "formats", {dict})) or None
+    formats = formats_from(header) or None
     return Fitted(columns, named, flat, expansion, search, uncertainty, function.transform, function.classes, formats)
-
-
-def formats_from(state: dict[str, Any]) -> dict[str, NumberFormat]:
-    """Return how a file writes the numbers of its columns; files of earlier versions have plain numbers."""
-    formats = {}
-    for name, parts in state.items():
-        decimal, thousands, before, after = (entry(parts, part, {str}) for part in FORMAT_PARTS)
-        if Style(decimal, thousands) not in STYLES:
-            raise ValueError(f"numbers of column {name!r} have unknown marks {decimal!r} and {thousands!r}")
-        formats[name] = NumberFormat(decimal, thousands, before, after)
-    return formats
 
 
 def _scored(
