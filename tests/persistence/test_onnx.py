@@ -89,7 +89,7 @@ def test_categories_missing_values_and_responses(parameters, tmp_path):
 
 
 @pytest.mark.parametrize("labels", [np.array(["no", "yes"]), np.array([3, 5, 9]), np.array([False, True])], ids=str)
-def test_classes(labels, tmp_path):
+def test_labels_and_probabilities_of_classes_are_those_of_the_model(labels, tmp_path):
     X, y = mixed()
     code = np.digitize(y, np.quantile(y, np.arange(1, len(labels)) / len(labels)))
     model = SalsaClassifier(order=2, relevance="equal", random_state=0).fit(X, labels[code])
