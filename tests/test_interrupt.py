@@ -113,8 +113,9 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         before = contents(tmp_path)
         arguments = ("fit", "t.csv", "--target", "y", "--out", "m.salsa", "--memory", "15MB", "--rank", "20")
-        ended = self.interrupt("salsa.fitting", "survey", 0.01, *arguments)
-        assert ended == (130, b"", b"salsa: interrupted\n")
+        code, understood, errors = self.interrupt("salsa.fitting", "survey", 0.01, *arguments)
+        assert (code, errors) == (130, b"salsa: interrupted\n")
+        assert understood.endswith(b"\n\n")  # the table of columns, and nothing after it
         assert contents(tmp_path) == before
 
     @needs_data
