@@ -1,16 +1,23 @@
-"""Predictions for a service: load, one row, 1000 rows, an interval and Shapley values, and the size of the file.
+"""Predictions for a service: load, one row, 1000 rows, an interval, Shapley values, ONNX, and requests per second.
 
 python benchmarks/bench_serving.py [rows]        (default 2000: about a minute)
 
 One row is a dict, a list or a data frame of one row, as a service gets it. The rivals get a data frame, which they all
 take. Times are medians of wall seconds; the least of them says what a machine without other work would need. The first
-prediction in a fresh process counts everything after the start of Python: import, load and predict.
+prediction in a fresh process counts everything after the start of Python: import, load and predict. The service is
+examples/service with two workers (pip install starlette uvicorn); four threads of this program, on the same cores, ask
+it for one row at a time. ONNX needs pip install onnx onnxruntime.
 """
 
+import http.client
+import json
+import os
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -28,6 +35,8 @@ from sklearn.preprocessing import StandardScaler
 import salsa
 from salsa import SalsaRegressor, explain
 
+SERVICE = Path(__file__).parents[1] / "examples" / "service"
+CLIENTS, REQUESTS = 4, size(2000, 20)  # threads that ask the service, and how often each
 D, REPEATS, TREES = 20, size(200, 3), size(500, 20)
 FRESH = """
 import time
@@ -77,6 +86,58 @@ def fresh_process(path: Path, record: dict[str, float]) -> str:
     return f"{statistics.median(times):8.3f} s,  least {min(times):8.3f} s"
 
 
+def onnx_session(fitted: SalsaRegressor, path: Path) -> Any:
+    """Return what onnxruntime makes of the model, on one thread."""
+    import onnxruntime
+
+    fitted.to_onnx(path)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(path, options)
+
+
+def requests_per_second(path: Path, record: dict[str, float]) -> float:
+    """Return how many single rows the service predicts per second, after a second of warming up."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = ["uvicorn", "--app-dir", SERVICE, "--workers", "2", "--port", port, "--log-level", "error", "service:app"]
+    environment = os.environ | {"SALSA_MODEL": str(path)}
+    with subprocess.Popen([sys.executable, "-m", *map(str, command)], env=environment) as process:
+        try:
+            _wait_for(port)
+            _ask(port, record, REQUESTS // 10)
+            threads = [threading.Thread(target=_ask, args=(port, record, REQUESTS)) for _ in range(CLIENTS)]
+            start = time.perf_counter()
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return CLIENTS * REQUESTS / (time.perf_counter() - start)
+        finally:
+            process.terminate()
+
+
+def _wait_for(port: int) -> None:
+    for _ in range(600):
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except OSError:
+            time.sleep(0.1)
+        else:
+            return
+    raise TimeoutError
+
+
+def _ask(port: int, record: dict[str, float], count: int) -> None:
+    connection, body = http.client.HTTPConnection("127.0.0.1", port, timeout=60), json.dumps(record)
+    for _ in range(count):
+        connection.request("POST", "/predict", body)
+        answer = connection.getresponse()
+        text = answer.read()
+        assert answer.status == 200, text
+    connection.close()
+
+
 def main() -> None:
     warnings.filterwarnings("ignore", message="X has feature names|X does not have valid feature names")
     n = number(2000, 80)
@@ -93,6 +154,15 @@ def main() -> None:
         print(f"salsa: {n} rows, {D} features, {anchors} anchors, {megabytes:.2f} MB")
         print(f"  load                     {milliseconds(lambda: salsa.load(path), 5)}")
         print(f"  fresh process            {fresh_process(path, record)}")
+        if installed("starlette") and installed("uvicorn"):
+            print(f"  service, one row         {requests_per_second(path, record):8.0f} requests per second")
+        if installed("onnx") and installed("onnxruntime"):
+            session = onnx_session(fitted, Path(folder) / "model.onnx")
+            megabytes = (Path(folder) / "model.onnx").stat().st_size / 1e6
+            columns = {name: new[[name]].to_numpy() for name in new}
+            one = {name: values[:1] for name, values in columns.items()}
+            print(f"  ONNX, {megabytes:.2f} MB, one row    {milliseconds(lambda: session.run(None, one), size(50, 2))}")
+            print(f"  ONNX, {len(new)} rows          {milliseconds(lambda: session.run(None, columns), size(5, 2))}")
         model = salsa.load(path)
     start = time.perf_counter()
     model.predict_interval(record)
