@@ -1,7 +1,6 @@
 """Models as ONNX files: what onnxruntime computes is what ``predict`` returns."""
 
 import numpy as np
-import onnxruntime
 import pandas as pd
 import pytest
 from conftest import additive_truth
@@ -11,6 +10,8 @@ from salsa import SalsaClassifier, SalsaRegressor
 from salsa.kernels.base import BASE_KERNELS
 from salsa.persistence.onnx_model import BASES
 
+pytest.importorskip("onnx")
+onnxruntime = pytest.importorskip("onnxruntime")
 QUICK = {"order": 2, "alpha": 0.01, "relevance": "equal", "random_state": 0}
 
 
