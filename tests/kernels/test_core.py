@@ -118,6 +118,8 @@ class TestForcedLevel:
         command = [sys.executable, "-c", code, "fit", tmp_path / "t.csv", "--target", "y", "--out", tmp_path / "m"]
         done = subprocess.run(command, capture_output=True, text=True, env=children.environment(SALSA_SIMD="mmx"))
         assert done.returncode == 2
+        assert done.stdout.startswith("data ")  # what was understood of the table, which comes before the fit
+        assert not (tmp_path / "m").exists()
         assert re.fullmatch("salsa: SALSA_SIMD=mmx is not among the instruction sets of .*\n", done.stderr)
 
 

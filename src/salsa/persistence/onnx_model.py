@@ -102,9 +102,9 @@ def _term(g: Graph, term: AdditiveKernel, columns: list[str], anchors: Floats) -
     used = np.flatnonzero(term.relevance).tolist()
     constant = g.constant(np.full((1, len(anchors)), weights[0]))
     top = min(term.order, len(used))
-    factors = [g("Mul", _base(g, term, j, columns[j], anchors[:, j]), np.array(term.relevance[j])) for j in used]
     if top == 0 or not weights[1 : top + 1].any():
         return constant
+    factors = [g("Mul", _base(g, term, j, columns[j], anchors[:, j]), np.array(term.relevance[j])) for j in used]
     if top == len(used) and not weights[1:top].any():  # the product alone
         product = reduce(lambda a, b: g("Mul", a, b), factors)
         return g("Add", g("Mul", product, np.array(weights[top])), constant)
