@@ -5,8 +5,8 @@ python benchmarks/bench_serving.py [rows]        (default 2000: about a minute)
 One row is a dict, a list or a data frame of one row, as a service gets it. The rivals get a data frame, which they all
 take. Times are medians of wall seconds; the least of them says what a machine without other work would need. The first
 prediction in a fresh process counts everything after the start of Python: import, load and predict. The service is
-examples/service with two workers (pip install starlette uvicorn); four threads of this program, on the same cores, ask
-it for one row at a time. ONNX needs pip install onnx onnxruntime.
+examples/service with two workers (pip install starlette 'uvicorn[standard]'); four threads of this program, on the
+same cores, ask it for one row at a time. ONNX needs pip install onnx onnxruntime.
 """
 
 import http.client

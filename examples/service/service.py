@@ -1,6 +1,6 @@
 """A model as a web service: health, schema, and predictions with intervals and contributions, all as JSON.
 
-    pip install salsa-learn starlette uvicorn
+    pip install salsa-learn starlette 'uvicorn[standard]'
     SALSA_MODEL=houses.salsa uvicorn --app-dir examples/service --workers 2 service:app
 
     curl localhost:8000/schema
