@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test test-all test-docs test-howto test-avx2 test-busy test-portable test-aarch64 packages bench bench-tiny lint docs
+.PHONY: help demo test test-all test-docs test-howto test-avx2 test-busy test-portable test-aarch64 packages rehearsal wheels bench bench-tiny lint docs
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 help:
@@ -12,6 +12,7 @@ help:
 	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation; test-howto)"
 	@echo "make lint      ruff, mypy and words   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
+	@echo "make rehearsal a release into a local index   make wheels  all Linux wheels, on Debian (docs/releasing.md)"
 	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-avx2, test-busy, test-portable: docs/proofs.md"
 	@echo "make clean     remove all that these made"
 
@@ -58,6 +59,23 @@ test-aarch64:
 
 packages: $(VENV)/.release
 	tools/check_packages.sh $(BIN)/python
+
+# A release of what is committed, into an index on this machine, and its first user
+rehearsal: $(VENV)/.release
+	tools/rehearse_release.sh $(BIN)/python
+
+# The sdist and all Linux wheels, into build/wheels, each tried with Debian's Python of its processor. On x86-64: needs
+# Debian or Ubuntu with g++-aarch64-linux-gnu and qemu-user; WHEELS names some of the wheels, such as arm64-trixie.
+WHEELS ?= amd64-bookworm amd64-trixie arm64-bookworm arm64-trixie
+wheels: $(VENV)/.release
+	rm -rf build/wheels
+	$(BIN)/python -m build --sdist --outdir build/wheels .
+	for wheel in $(WHEELS); do \
+	    tools/debian_wheel.sh build/wheels/*.tar.gz build/wheels $${wheel%-*} $${wheel#*-} $(BIN)/python || exit 1; \
+	done
+	$(BIN)/python -m twine check --strict build/wheels/*
+	$(BIN)/python tools/check_contents.py build/wheels
+	$(BIN)/python -m abi3audit --strict $$(ls build/wheels/*abi3*.whl)
 
 coverage: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term

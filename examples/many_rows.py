@@ -42,7 +42,7 @@ print(f"truth {r2_score(y_test, truth):.4f}")
 # %%
 # The curve of the first feature, with its band, beside the truth.
 
-ax = explain.decompose(model).effect(0).plot()
+ax = explain.decompose(model).effect(0).plot().ax_
 grid = np.linspace(-1, 1, 200)
 ax.plot(grid, np.sin(3 * grid), "--", color="0.2", label="truth")
 ax.legend(frameon=False)

@@ -120,6 +120,23 @@ class TestFit:
         expected = SalsaRegressor(**options).fit(X, counts)
         np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-5)
 
+    @pytest.mark.parametrize("loss", ["poisson", "gamma", "huber", "quantile"])
+    def test_losses_on_anchors_give_the_fit_in_memory_without_gathering(self, client, known, loss, monkeypatch):
+        X, f, _ = known
+        rng, options = np.random.default_rng(0), {**PARAMETERS, "loss": loss, "solver": "lowrank"}
+        options |= {"quantile": 0.8} if loss == "quantile" else {}
+        y = {"poisson": rng.poisson(np.exp(0.5 * f)), "gamma": rng.gamma(2.0, np.exp(f))}.get(loss, f)
+        weight = rng.uniform(0.5, 2.0, len(y))
+        expected = SalsaRegressor(**options).fit(X, y, weight)
+        monkeypatch.setattr("salsa.fitting._gathered", None)  # whoever gathers all rows fails
+        found = DaskSalsaRegressor(client, **options)
+        found.fit(da.from_array(X, (170, -1)), da.from_array(y, 99), sample_weight=da.from_array(weight, 99))
+        scale = np.ptp(expected.predict(X))
+        close = 2e-3 if loss in ("huber", "quantile") else 1e-4  # their scale follows from fits of the search
+        np.testing.assert_allclose(found.predict(X), expected.predict(X), atol=close * scale)
+        np.testing.assert_allclose(found.predict_interval(X), expected.predict_interval(X), atol=0.02 * scale)
+        assert found.alpha_ == expected.alpha_
+
     def test_groups_give_the_fit_in_memory(self, client, known):
         """The rows of a group lie in several partitions."""
         X, y, _ = known

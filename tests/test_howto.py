@@ -13,7 +13,7 @@ from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "howto" / "base_kernel.md"
-TREE = ("CMakeLists.txt", "LICENSE", "README.md", "pyproject.toml", "src", "tests", "tools")
+TREE = ("CMakeLists.txt", "LICENSE", "README.md", "licenses", "pyproject.toml", "src", "tests", "tools")
 NAME = "matern72"
 PLACES = {"src/cpp/bases.hpp", "src/salsa/kernels/base.py", "tests/naive.py"}
 MODULES = ["kernels/test_core", "kernels/test_additive", "kernels/test_missing", "learning/test_learn"]

@@ -173,6 +173,78 @@ class TestInspection:
         effect = anova.effect(0, points=[found["grid_values"][0]], band=False)
         np.testing.assert_allclose(found["average"][0], anova.mean + effect.values, rtol=1e-8)
 
+    @pytest.fixture
+    def frame(self):
+        """Return an additive fit of a table with whole numbers, categories and dates, and the table."""
+        rng, n = np.random.default_rng(0), 120
+        X = pd.DataFrame({"rooms": rng.integers(1, 30, n), "area": rng.normal(size=n)})
+        X["code"] = rng.integers(3, 6, n)
+        X["colour"] = rng.choice(["red", "green", "blue"], n)
+        X["size"] = pd.Categorical(rng.choice(["S", "M", "L"], n), categories=["S", "M", "L"], ordered=True)
+        X["flag"] = rng.uniform(size=n) < 0.3
+        X["when"] = pd.date_range("2024-01-01", periods=n, freq="5D")
+        season = np.sin(2 * np.pi * 5 * np.arange(n) / 365)
+        y = 0.2 * X["rooms"] + (X["colour"] == "red") + X["size"].cat.codes + season + 0.1 * rng.normal(size=n)
+        parameters = {"order": 1, "alpha": 0.1, "categorical_features": ["code", "colour", "flag"]}
+        return fitted(X, y, **parameters), X, y
+
+    def dependence(self, model, X, column, **options):
+        found = partial_dependence(model, X, [column], **options)
+        return found["grid_values"][0], found["average"][0]
+
+    def test_partial_dependence_of_categories_is_the_effect(self, frame):
+        """The columns are given by name as categories; their levels may be whole numbers, text, ordered or bool."""
+        model, X, _ = frame
+        anova = explain.decompose(model)
+        for column in ("code", "colour", "size", "flag"):
+            values, average = self.dependence(model, X, column, categorical_features=[column])
+            effect = anova.effect(column, points=[values], band=False)
+            np.testing.assert_allclose(average, anova.mean + effect.values, rtol=1e-9)
+
+    def test_partial_dependence_of_whole_numbers_needs_floats_and_is_the_effect(self, frame):
+        """scikit-learn refuses integer columns for every estimator; the same column as float64 gives the effect."""
+        model, X, _ = frame
+        with pytest.raises(ValueError, match="contains integer data"):
+            partial_dependence(model, X, ["rooms"])
+        as_floats = X.astype({"rooms": float})
+        assert np.array_equal(model.predict(as_floats), model.predict(X))
+        values, average = self.dependence(model, as_floats, "rooms", grid_resolution=9)
+        assert (values % 1 != 0).any()
+        anova = explain.decompose(model)
+        effect = anova.effect("rooms", points=[values], band=False)
+        np.testing.assert_allclose(average, anova.mean + effect.values, rtol=1e-9)
+
+    def test_partial_dependence_of_dates_is_the_sum_of_the_effects_of_their_parts(self, frame):
+        model, X, _ = frame
+        dates = pd.date_range("2024-02-01", periods=12, freq="MS").to_numpy()
+        values, average = self.dependence(model, X, "when", custom_values={"when": dates})
+        anova = explain.decompose(model)
+        parts = [name for name in anova.features if name.startswith("when: ")]
+        assert len(parts) >= 2
+        effects = sum(anova.effect(part, points=[values], band=False).values for part in parts)
+        np.testing.assert_allclose(average, anova.mean + effects, rtol=1e-9)
+
+    def test_displays_draw_whole_numbers_and_categories(self, frame):
+        model, X, _ = frame
+        columns = ["rooms", "area", "colour", "code"]
+        display = PartialDependenceDisplay.from_estimator(
+            model, X.astype({"rooms": float}), columns, categorical_features=["colour", "code"], grid_resolution=8
+        )
+        assert display.lines_.ravel()[0].get_xydata().shape == (8, 2)
+        heights = [bar.get_height() for bar in display.axes_.ravel()[2].patches]
+        expected = [model.predict(X.assign(colour=level)).mean() for level in ("blue", "green", "red")]
+        np.testing.assert_allclose(heights, expected, rtol=1e-9)
+
+    def test_permutation_importance_takes_columns_of_every_kind(self, frame):
+        """The importance is the mean loss of R2 by predictions with a permuted column."""
+        model, X, y = frame
+        found = permutation_importance(model, X, y, n_repeats=3, random_state=0)
+        assert found.importances_mean[X.columns.get_loc("rooms")] == found.importances_mean.max()
+        scores = [model.score(X.assign(when=X["when"].sample(frac=1, random_state=k).to_numpy()), y) for k in range(3)]
+        drop = model.score(X, y) - np.mean(scores)
+        assert found.importances_mean[X.columns.get_loc("when")] == pytest.approx(drop, abs=0.05)
+        assert drop > 0.02
+
     def test_partial_dependence_display_shows_mean_predictions(self, data):
         X, y = data
         model = fitted(X, y)

@@ -30,7 +30,7 @@ ARROWS = {
         *("fitted", "selection", "options", "solvers", "losses", "uncertainty", "expansion", "data", "kernels"),
         "_version",
     },
-    "kernel_model": {"fitted", "persistence", "options", "uncertainty", "data"},
+    "kernel_model": {"explain", "fitted", "persistence", "options", "uncertainty", "data"},
     "regressor": {"kernel_model", "fitting", "fitted", "options", "uncertainty", "data"},
     "classifier": {"kernel_model", "fitting", "fitted", "options", "uncertainty", "data"},
     "loading": {"classifier", "regressor", "persistence"},

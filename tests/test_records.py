@@ -153,3 +153,72 @@ class TestSchema:
         assert model.schema()["properties"]["plan"]["type"] == "number"
         with pytest.raises(ValueError, match="'plan' has a missing value"):
             model.predict({"plan": None})
+
+
+@pytest.fixture(scope="module", params=["fitted", "loaded"])
+def timed(request, tmp_path_factory):
+    """Return a model of a table with dates and durations, and the table."""
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(
+        {
+            "when": pd.date_range("2022-01-01 06:00", periods=80, freq="241h"),
+            "wait": pd.to_timedelta(rng.integers(1, 600, 80), unit="min"),
+            "town": rng.choice(["Aalst", "Bree"], 80),
+        }
+    )
+    table.loc[5, "when"], table.loc[6, "wait"] = pd.NaT, pd.NaT
+    options = {name: value for name, value in OPTIONS.items() if name != "categorical_features"}
+    model = SalsaRegressor(**options).fit(table, table["wait"].dt.total_seconds().fillna(0) + 9000 * np.arange(80))
+    return model if request.param == "fitted" else reread(model, tmp_path_factory.mktemp("timed")), table
+
+
+class TestDates:
+    def test_a_date_is_one_field(self, timed):
+        model, table = timed
+        schema = json.loads(json.dumps(model.schema()))
+        assert schema["required"] == ["when", "wait", "town"]
+        assert schema["properties"]["when"] == {
+            "type": ["string", "null"],
+            "format": "date-time",
+            "x-kind": "date",
+            "x-range": ["2022-01-01T06:00", f"{table['when'].max():%Y-%m-%dT%H:%M}"],
+        }
+        wait = schema["properties"]["wait"]
+        assert (wait["type"], wait["x-kind"], wait["x-unit"]) == (["number", "null"], "duration", "hours")
+        np.testing.assert_allclose(
+            wait["x-range"], [end / pd.Timedelta(hours=1) for end in table["wait"].agg(["min", "max"])]
+        )
+
+    def test_texts_dates_and_durations_have_the_bits_of_the_frame(self, timed):
+        model, table = timed
+        expected = model.predict(table)
+        rows = table.to_dict("records")
+        np.testing.assert_array_equal(model.predict(rows), expected)
+        python = [{**row, "when": None if row["when"] is pd.NaT else row["when"].to_pydatetime()} for row in rows]
+        np.testing.assert_array_equal(model.predict(python), expected)
+        texts = [{**row, "when": None if row["when"] is pd.NaT else row["when"].isoformat()} for row in rows]
+        np.testing.assert_array_equal(model.predict(texts), expected)
+        np.testing.assert_array_equal(model.predict(texts[2]), expected[2:3])
+        np.testing.assert_array_equal(model.predict(texts[5]), expected[5:6])
+
+    def test_records_of_json_are_predicted_with_durations_in_their_unit(self, timed):
+        model, table = timed
+        hours = table["wait"] / pd.Timedelta(hours=1)
+        texts = table.assign(when=table["when"].dt.strftime("%Y-%m-%dT%H:%M:%S"), wait=hours).astype(object)
+        rows = json.loads(json.dumps(texts.where(texts.notna(), None).to_dict("records")))
+        assert all(is_valid(model.schema(), row) for row in rows)
+        np.testing.assert_allclose(model.predict(rows), model.predict(table), rtol=1e-9)
+
+    def test_explanations_have_a_value_for_every_field(self, timed):
+        model, table = timed
+        values = explain.shapley(model, table[:3].to_dict("records")).values
+        np.testing.assert_array_equal(values, explain.shapley(model, table[:3]).values)
+        assert values.shape == (3, 3)
+
+    @pytest.mark.parametrize(
+        ("name", "value"), [("when", "soon"), ("when", 7), ("wait", "7 hours"), ("wait", [7]), ("when: trend", 7.0)]
+    )
+    def test_fields_that_hold_something_else_are_refused_by_name(self, timed, name, value):
+        model, table = timed
+        with pytest.raises(ValueError, match=f"'{name}'"):
+            model.predict({**table.iloc[0].to_dict(), name: value})

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from salsa import SalsaRegressor
@@ -64,3 +65,22 @@ def test_predictions_and_info_of_a_saved_model_import_neither_scipy_nor_pandas_n
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert not HEAVY & set(run.stderr.split())
     assert run.stdout.split() == 2 * [str(float(model.predict([[0.1, 0.2]])[0]))]
+
+
+SERVE_DATES = """
+import sys, salsa
+model = salsa.load({path!r})
+print(*sys.modules, file=sys.stderr)
+print(*model.predict({{"when": "2021-05-01", "x": 0.2}}).tolist())
+"""
+
+
+def test_models_with_dates_are_loaded_and_described_without_scipy_pandas_and_scikit_learn(tmp_path):
+    X = pd.DataFrame({"when": pd.date_range("2020-01-01", periods=30, freq="41D"), "x": np.linspace(0, 1, 30)})
+    model = SalsaRegressor(relevance="equal", order=1, alpha=0.1).fit(X, X["x"])
+    model.save(tmp_path / "model.salsa")
+    for text in (INFO, SERVE_DATES):
+        code = [sys.executable, "-c", text.format(path=str(tmp_path / "model.salsa"))]
+        run = subprocess.run(code, check=True, capture_output=True, text=True)
+        assert not HEAVY & set(run.stderr.split())
+    assert run.stdout.split() == [str(float(model.predict({"when": "2021-05-01", "x": 0.2})[0]))]

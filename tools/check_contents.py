@@ -1,5 +1,9 @@
-"""What an sdist and its wheel hold: python tools/check_contents.py DIST, in the repository or in an unpacked sdist."""
+"""What sdist and wheels hold: python tools/check_contents.py DIST [NANOBIND], in the repository or an unpacked sdist.
 
+NANOBIND: a wheel of nanobind, whose licences our copies must equal.
+"""
+
+import re
 import subprocess
 import sys
 import tarfile
@@ -8,7 +12,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LARGEST = 5_000_000
-FIRST_STABLE = (3, 12)
+TAGS = ("-cp311-cp311-", "-cp312-abi3-")
+SOURCES = ("dist-info/licenses/LICENSE", "tsl/robin_hash.h")  # of nanobind
 
 
 def tracked() -> set[str]:
@@ -28,17 +33,43 @@ def check_sdist(path: Path) -> None:
 
 
 def check_wheel(path: Path) -> None:
-    stable = sys.version_info >= FIRST_STABLE
-    expected = "cp312-abi3" if stable else f"cp{sys.version_info.major}{sys.version_info.minor}"
-    assert expected in path.name, f"{path.name}: expected a wheel for {expected}"
+    assert any(tag in path.name for tag in TAGS), f"{path.name}: expected a wheel for one of {', '.join(TAGS)}"
     assert path.stat().st_size < LARGEST, f"{path.name} has {path.stat().st_size} bytes"
     with zipfile.ZipFile(path) as archive:
-        names = {name for name in archive.namelist() if not name.partition("/")[0].endswith(".dist-info")}
+        names = {name for name in _files(archive) if not name.partition("/")[0].endswith(".dist-info")}
         cores = {name for name in names if name.startswith("salsa/_core.") and not name.endswith(".pyi")}
         assert len(cores) == 1, f"{path.name}: one compiled core is needed, not {sorted(cores)}"
         assert b".symtab" not in archive.read(min(cores)), f"{path.name}: the core is not stripped"
+        check_licences(path, archive)
     sources = {name.removeprefix("src/") for name in tracked() if name.startswith("src/salsa/")}
     _same(path, names - cores, sources)
+
+
+def check_licences(path: Path, archive: zipfile.ZipFile) -> None:
+    """Compare the licences in a wheel with those in the repository."""
+    folder = f"{path.name.rsplit('-', 3)[0]}.dist-info/licenses/"
+    found = {name.removeprefix(folder): archive.read(name) for name in _files(archive) if name.startswith(folder)}
+    expected = {name: (ROOT / name).read_bytes() for name in tracked() if name == "LICENSE" or name[:9] == "licenses/"}
+    assert found == expected, (
+        f"{path.name}: its licences are {sorted(found)}, those of the repository {sorted(expected)}"
+    )
+
+
+def _files(archive: zipfile.ZipFile) -> list[str]:
+    """Return the names of the files, without the folders that auditwheel writes too."""
+    return [name for name in archive.namelist() if not name.endswith("/")]
+
+
+def check_nanobind(path: Path) -> None:
+    """Compare the licences of nanobind and robin_map, which it bundles, with our copies."""
+    with zipfile.ZipFile(path) as archive:
+        texts = {Path(name).name: archive.read(name).decode() for name in archive.namelist() if name.endswith(SOURCES)}
+    header = re.sub(r"^/?\s?\*+", "", texts["robin_hash.h"].partition("*/")[0], flags=re.MULTILINE)
+    originals = {"nanobind.txt": texts["LICENSE"], "robin_map.txt": header}
+    for name, original in originals.items():
+        ours = (ROOT / "licenses" / name).read_text(encoding="utf-8")
+        assert ours.split() == original.split(), f"licenses/{name} differs from {path.name}: copy it from there"
+    print(f"{path.name}: licenses/ holds the licences of nanobind and robin_map")
 
 
 def _same(path: Path, found: set[str], expected: set[str]) -> None:
@@ -49,4 +80,7 @@ def _same(path: Path, found: set[str], expected: set[str]) -> None:
 if __name__ == "__main__":
     dist = Path(sys.argv[1])
     check_sdist(next(dist.glob("*.tar.gz")))
-    check_wheel(next(dist.glob("*.whl")))
+    for wheel in sorted(dist.glob("*.whl")):
+        check_wheel(wheel)
+    for nanobind in sys.argv[2:]:
+        check_nanobind(Path(nanobind))

@@ -9,7 +9,8 @@ rm -rf "$work"
 mkdir -p "$work/elsewhere"
 "$python" -m build --outdir "$work/dist" . >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; exit 1; }
 "$python" -m twine check --strict "$work"/dist/*
-"$python" tools/check_contents.py "$work/dist"
+"$python" -m pip download --quiet --no-deps --dest "$work/nanobind" "nanobind>=2.4"
+"$python" tools/check_contents.py "$work/dist" "$work"/nanobind/*.whl
 wheel=$(echo "$work"/dist/*.whl)
 case $wheel in *abi3*) "$python" -m abi3audit --strict "$wheel" ;; esac
 mkdir "$work/sdist"

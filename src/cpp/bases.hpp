@@ -13,6 +13,8 @@
 //     ratio(r)            dlog k / dlog h
 // with f.rate and f.limit as computed by the first two. k(0) = 1, k >= 0, and k depends on t / h alone. What blocks need is
 // written for packs P of doubles and of floats; derivatives need packs of doubles alone.
+//
+// Every base kernel also exists on a circle of circumference 1, as Cyclic<Base>, whose code is `cyclic_code` larger.
 #pragma once
 
 #include "kernel.hpp"
@@ -115,6 +117,43 @@ struct Equality {  // 1 if t = 0, else 0: categories have no bandwidth
     static Pack slope(const Feature&, Pack, Pack) { return Pack(0.0); }
 };
 
+// The coefficients of sin(pi r) / pi in r, r^3, r^5, ...
+struct SineSeries {
+    double coefficient[11];
+};
+template <class P>
+constexpr int sine_terms = 11;  // as many as doubles need
+template <>
+constexpr int sine_terms<Pack32> = 7;
+
+constexpr SineSeries sine_series() {
+    constexpr double pi = 3.14159265358979323846;
+    SineSeries sine{{1.0}};
+    for (int k = 1; k < 11; ++k) sine.coefficient[k] = -sine.coefficient[k - 1] * pi * pi / (2.0 * k * (2.0 * k + 1.0));
+    return sine;
+}
+
+// The chord sin(pi t) / pi between two points on a circle of circumference 1, for a difference |t| < 2^22 of their places. It is near t
+// for a small t, and periodic up to its sign. The series is exact to rounding, as the remainder of t is at most a half.
+template <class P>
+inline P chord(P t) {
+    constexpr SineSeries sine = sine_series();
+    const P r = remainder_of_turns(t), square = r * r;
+    P sum(sine.coefficient[sine_terms<P> - 1]);
+    for (int k = sine_terms<P> - 2; k >= 0; --k) sum = fma(sum, square, P(sine.coefficient[k]));
+    return sum * r;
+}
+
+// The base kernel of the chord: positive definite on the circle, because the base kernel is positive definite in the plane
+template <class Base>
+struct Cyclic : Base {
+    template <class P>
+    static P value(const Feature& f, P t) { return Base::value(f, chord(t)); }
+    static Pack slope(const Feature& f, Pack t, Pack k) { return Base::slope(f, chord(t), k); }
+    template <class P, class B = Base>
+    static auto nats(const Feature& f, P t) -> decltype(B::nats(f, t)) { return B::nats(f, chord(t)); }
+};
+
 // The place of a base kernel in the list is its code.
 template <class... Base>
 struct List {
@@ -125,7 +164,8 @@ struct List {
     template <class F>
     static void with(int code, F f) {
         int place = 0;
-        (void)((code == place++ && (f(Base{}), true)) || ...);
+        if (code < cyclic_code) (void)((code == place++ && (f(Base{}), true)) || ...);
+        else (void)((code - cyclic_code == place++ && (f(Cyclic<Base>{}), true)) || ...);
     }
 };
 

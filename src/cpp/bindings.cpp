@@ -113,7 +113,8 @@ bool signalled() {
 }
 
 salsa::Feature make_feature(int code, double relevance, double bandwidth, int column, bool missing) {
-    require(code >= 0 && code < Bases::size, "base: codes run from 0 to " + std::to_string(Bases::size - 1));
+    const int place = code >= salsa::cyclic_code ? code - salsa::cyclic_code : code;
+    require(place >= 0 && place < Bases::size, "base: codes run from 0 to " + std::to_string(Bases::size - 1));
     require((bandwidth >= 1e-150 && bandwidth <= 1e150) || bandwidth == std::numeric_limits<double>::infinity(),
             "bandwidth: every value must lie between 1e-150 and 1e150, or be infinite");  // its square must be a double
     require(std::isfinite(relevance), "relevance: every value must be finite");

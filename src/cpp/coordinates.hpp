@@ -3,6 +3,7 @@
 // A value x of a column becomes u = (x - centre) / unit, stored as two floats, high + low = u to 48 bits: differences of u are then
 // exact to a float's rounding where values are large beside the bandwidth, such as years. The unit of a column is its smallest
 // bandwidth. The centre comes from Z alone: a row of X has the same coordinates whatever rows stand beside it.
+// The unit of a column on a circle is its circumference, and its high parts are multiples of 2^-12, whose differences are exact.
 #pragma once
 
 #include <algorithm>
@@ -55,12 +56,18 @@ class Coordinates {
     }
 
   private:
+    static constexpr double circle_grid = 0x1p+12;     // parts of a circle whose differences floats hold exactly
+    static constexpr double circle_turns = 0x1p+9;     // most turns from the centre for which they do
+    static constexpr double circle_narrowest = 1e-4;   // smallest bandwidth beside which the rounding of low parts is nothing
+
     struct Scale {  // of a column of values
         int column;
-        bool missing, category, constant;  // constant: no feature has a finite bandwidth
+        bool missing, category, cyclic, constant;  // constant: no feature has a finite bandwidth
         double unit, widest;               // the smallest and the largest finite bandwidth
         double centre;
         double of(double x) const { return constant ? (std::isnan(x) ? x : 0.0) : (x - centre) / unit; }
+        double high(double u) const { return cyclic ? std::nearbyint(u * circle_grid) / circle_grid : float(u); }
+        double low(double u) const { return float(u - high(u)); }
     };
     static constexpr double floor = 120.0;     // base kernels end at 2^-120, so that exponents never leave the range of a float
     static constexpr double far = 0x1p+23;     // two floats hold u to 2^-25 of a bandwidth up to here
@@ -77,7 +84,7 @@ class Coordinates {
     Scale& scale_of(int column) {
         const auto found = std::find_if(scales_.begin(), scales_.end(), [&](const Scale& scale) { return scale.column == column; });
         if (found != scales_.end()) return *found;
-        scales_.push_back({column, false, false, true, 1.0, 1.0, 0.0});
+        scales_.push_back({column, false, false, false, true, 1.0, 1.0, 0.0});
         return scales_.back();
     }
 
@@ -85,10 +92,13 @@ class Coordinates {
         Scale& scale = scale_of(f.column);
         scale.missing = scale.missing || f.missing;
         if (is_category(f)) {
-            accurate_ = accurate_ && (scale.category || scale.constant);  // numbers and categories want different units
+            accurate_ = accurate_ && (scale.category || scale.constant);  // numbers, categories and circles want different units
             scale.category = true, scale.constant = false;
+        } else if (f.base >= cyclic_code) {
+            accurate_ = accurate_ && (scale.cyclic || scale.constant) && f.bandwidth >= circle_narrowest;
+            scale.cyclic = true, scale.constant = false;
         } else if (std::isfinite(f.bandwidth)) {
-            accurate_ = accurate_ && !scale.category;
+            accurate_ = accurate_ && !scale.category && !scale.cyclic;
             scale.unit = scale.constant ? f.bandwidth : std::min(scale.unit, f.bandwidth);
             scale.widest = scale.constant ? f.bandwidth : std::max(scale.widest, f.bandwidth);
             scale.constant = false;
@@ -147,7 +157,8 @@ class Coordinates {
         for (const Points* points : {&X, &Z})
             for (Size i = 0; i < points->n; ++i) {
                 const double x = points->row(i)[scale.column], u = scale.of(x);
-                if (scale.category && !std::isnan(x) && high(u) + low(u) != x) return false;
+                if (scale.category && !std::isnan(x) && scale.high(u) + scale.low(u) != x) return false;
+                if (scale.cyclic && std::fabs(u) > circle_turns) return false;
                 if (std::fabs(u) > beyond) return false;
                 if (std::fabs(u) > far && !scale.category) outside.push_back(u);
             }
@@ -158,16 +169,13 @@ class Coordinates {
         return true;
     }
 
-    static double high(double u) { return float(u); }
-    static double low(double u) { return float(u - high(u)); }
-
     std::vector<float> split(const Points& points) const {
         std::vector<float> parts(points.n * 2 * columns_);
         for (Size i = 0; i < points.n; ++i) {
             float* row = parts.data() + i * 2 * columns_;
             for (const Scale& scale : scales_) {
                 const double u = scale.of(points.row(i)[scale.column]);
-                row[scale.column] = float(u), row[columns_ + scale.column] = float(low(u));
+                row[scale.column] = float(scale.high(u)), row[columns_ + scale.column] = float(scale.low(u));
                 if (scale.missing) row[scale.column + 1] = float(points.row(i)[scale.column + 1]);
             }
         }

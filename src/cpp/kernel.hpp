@@ -18,10 +18,11 @@ using Size = std::ptrdiff_t;
 
 constexpr int panel_width = 32;
 constexpr int single_width = 64;  // points of a panel in float32
+constexpr int cyclic_code = 64;  // added to the code of a base kernel for a feature on a circle of circumference 1
 constexpr int lane_step = 8;  // rows side by side come in multiples of this many lanes
 
 struct Feature {
-    int base;          // its place in the list of bases.hpp, where rate and limit are explained
+    int base;          // its place in the list of bases.hpp, where rate and limit are explained; cyclic_code more on a circle
     double relevance;  // a_j
     double rate;       // rate of the base kernel for bandwidth h_j
     double limit;      // |t| beyond which the base kernel is constant

@@ -152,6 +152,11 @@ inline Pack exp2_neg(Pack a, Pack b) {
 
 constexpr int packs = 4;  // independent chains per sweep: hides the latency of the arithmetic
 
+inline Pack remainder_of_turns(Pack t) {  // t minus the nearest integer, |t| < 2^51
+    const Pack shift(0x1.8p+52);
+    return t - ((t + shift) - shift);
+}
+
 inline void add_to(double* sum, Pack term) { (Pack::load(sum) + term).store(sum); }
 
 }  // namespace salsa::SALSA_ISA

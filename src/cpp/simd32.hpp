@@ -109,6 +109,11 @@ struct Power {
     }
 };
 
+inline Pack32 remainder_of_turns(Pack32 t) {  // t minus the nearest integer, |t| < 2^22
+    const Pack32 shift(0x1.8p+23);
+    return t - ((t + shift) - shift);
+}
+
 inline Pack32 exp2_neg(Pack32 a, Pack32 b) {  // 2^-(a b)
     const Power power(a * b);
     return scale_by_power(power.p, power.shifted, power.n);

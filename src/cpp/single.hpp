@@ -27,17 +27,21 @@ class Differences {
     // that replaces k_j(x - z) there.
     const float* operator()(const Feature& f) const {
         float* out = tile_ + f.column * Size(single_width);
-        if (!done_[f.column]) compute(f.column, f.missing, out), done_[f.column] = 1;
+        if (!done_[f.column]) compute(f, out), done_[f.column] = 1;
         return out;
     }
 
   private:
-    void compute(int column, bool missing, float* out) const {
+    void compute(const Feature& f, float* out) const {
+        const int column = f.column;
+        const bool on_circle = f.base >= cyclic_code;  // whole turns are then removed while the difference is exact
         const float *high = panel_ + column * Size(single_width), *low = high + columns_ * Size(single_width);
         const Pack32 x_high(x_[column]), x_low(x_[column + columns_]);
-        for (int c = 0; c < single_width; c += Pack32::width)
-            ((x_high - Pack32::load(high + c)) + (x_low - Pack32::load(low + c))).store(out + c);
-        if (!missing) return;
+        for (int c = 0; c < single_width; c += Pack32::width) {
+            const Pack32 t = x_high - Pack32::load(high + c);
+            ((on_circle ? remainder_of_turns(t) : t) + (x_low - Pack32::load(low + c))).store(out + c);
+        }
+        if (!f.missing) return;
         const Pack32 x_mean(x_[column + 1]);
         for (int c = 0; c < single_width; c += Pack32::width)
             where_nan(x_high, Pack32::load(high + single_width + c), x_mean).store(out + single_width + c);
@@ -56,7 +60,7 @@ struct Tile {  // some lanes of all differences
 
 // a_j k_j(t). For k = p(r) e^-r, r = y ln 2: 2^-y times the polynomial a_j p in y
 template <class Base>
-inline Pack32 scaled_value(const Feature& f, Pack32 t) {
+inline Pack32 scaled_value(Base, const Feature& f, Pack32 t) {
     if constexpr (is_exponential<Base>(0) && has_polynomial<Base>(0)) {
         constexpr int degree = int(sizeof(Base::polynomial) / sizeof(double)) - 1;
         const Pack32 y = distance(f, t) * Pack32(f.single.rate);
@@ -68,12 +72,15 @@ inline Pack32 scaled_value(const Feature& f, Pack32 t) {
     }
 }
 
+template <class Base>
+inline Pack32 scaled_value(Cyclic<Base>, const Feature& f, Pack32 t) { return scaled_value(Base{}, f, chord(t)); }
+
 // s (packs,): a_j k_j of the lanes of a tile
 template <bool missing>
 inline void scaled_base(const Feature& f, const Tile& tile, Pack32 (&s)[packs]) {
     const float* column = tile(f);
     Bases::with(f.base, [&](auto base) {
-        for (int p = 0; p < packs; ++p) s[p] = scaled_value<decltype(base)>(f, Pack32::load(column + p * Pack32::width));
+        for (int p = 0; p < packs; ++p) s[p] = scaled_value(base, f, Pack32::load(column + p * Pack32::width));
     });
     if constexpr (missing)
         if (f.missing)

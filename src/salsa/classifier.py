@@ -132,14 +132,19 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     def fit_blocks(
         self, blocks: Any, *, target: Any = None, sample_weight: str | None = None, groups: str | None = None
     ) -> Self:
-        """Fit a table that is read in blocks, as ``SalsaRegressor.fit_blocks`` does; all rows must fit into memory."""
+        """Fit a table that is read in blocks, as ``SalsaRegressor.fit_blocks`` does; y has labels.
+
+        Up to 3000 rows, and with monotonic_cst, the table is read whole. Otherwise the rows are read some dozens of
+        times, unless memory holds their features (4 n rank bytes); labels, weights and held-out predictions stay in
+        memory.
+        """
         progress = Progress(self, None, None)
         with unchanged_by_failure(self), progress:
             options = parse_options(self.get_params(deep=False))
             if self.class_weight is not None:
                 raise ValueError("class_weight: fit_blocks takes weights of rows only: give them as sample_weight")
             with reread(blocks, target, sample_weight, groups) as source:
-                labels = [checked_labels(block.y) for block in source() if len(block.X)]
+                labels = [np.unique(checked_labels(block.y)) for block in source() if len(block.X)]
                 if not labels:
                     raise ValueError("there are no rows: a fit needs at least one block with rows")
                 classes = self._classes_of(np.concatenate(labels))

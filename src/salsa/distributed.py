@@ -55,7 +55,9 @@ class DaskSalsaRegressor(SalsaRegressor):
     client : dask.distributed.Client, default=None
         The cluster; None: the current client.
 
-    All other parameters are as in ``SalsaRegressor``. The solvers "exact", "pcg" and "divide" gather all rows.
+    All other parameters are as in ``SalsaRegressor``. The solvers "exact", "pcg" and "divide" gather all rows. Losses
+    other than the squared error read the partitions some 60 times, and compute the kernel again each time: ``persist``
+    them. With monotonic_cst these losses gather all rows.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class Fitted(NamedTuple):
 
 def assign(model: Any, fitted: Fitted) -> None:
     """Give an estimator its fitted attributes."""
-    model.columns_, model.n_features_in_ = fitted.columns, len(fitted.columns.names)
+    model.columns_, model.n_features_in_ = fitted.columns, len(fitted.columns.table)
     model.__dict__.pop("feature_names_in_", None)
     if fitted.feature_names is not None:
         model.feature_names_in_ = fitted.feature_names

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.random import RandomState
 from sklearn.utils import check_random_state
 
-from salsa._utils.arrays import Floats
+from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import memory_limit_bytes, require_memory, tiled_bytes
 from salsa._utils.progress import NULL_LOSS, Progress, rows_counted
@@ -31,14 +31,15 @@ from salsa._utils.user_warning import warn_user
 from salsa._utils.weighted import power_of_two
 from salsa.data.blocks import RawBlock, Reading, Source, Survey, Table, read_parts, read_table, survey
 from salsa.data.columns import Columns
-from salsa.data.copies import row_hashes
+from salsa.data.copies import Hashes, row_hashes
 from salsa.data.interaction_sets import resolved
 from salsa.data.noise import Noise
-from salsa.data.observing import Judgeable, judged, judged_stream
-from salsa.data.rows import Observations, Rows, StreamedRows, array_rows, mean_weight
+from salsa.data.observing import Judgeable, judged, judged_stream, numbered
+from salsa.data.rows import SLICE, Block, Observations, Rows, StreamedRows, Total, array_rows, mean_weight, no_folds
 from salsa.data.signs import monotone_signs
 from salsa.data.splits import (
     DEFAULT_FOLDS,
+    Fold,
     Given,
     Splits,
     TableSplits,
@@ -53,10 +54,11 @@ from salsa.data.targets import check_total_weight, telling_groups
 from salsa.data.text_columns import doubts, empty_columns
 from salsa.data.transforms import skewed_outputs, smearing
 from salsa.fitted import Fitted
+from salsa.kernels.base import cyclic
 from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
-from salsa.options import Options
+from salsa.options import LossChoice, Options
 from salsa.selection.deviance import Choice, choose_by_deviance, confirmed, fit_to_all_rows, robust_targets
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
@@ -64,6 +66,7 @@ from salsa.selection.race import SMOOTH
 from salsa.selection.results import OrderResult, OrderSearch, components_of
 from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
+from salsa.solvers.anchored_likelihood import AllRows, AnchoredTask, anchored_bytes, finish_on_anchors
 from salsa.solvers.cutting_planes import import_clarabel
 from salsa.solvers.likelihood import (
     LIKELIHOOD_ADVICE,
@@ -87,14 +90,14 @@ LOSS = SquaredError()
 
 def fit_table(options: Options, X: Any, y: Any, sample_weight: Any, groups: Any, progress: Progress) -> Fitted:
     """Fit a table in memory."""
-    table = read_table(RawBlock(X, y, sample_weight, groups), options.categorical_features, options.transform)
+    table = read_table(RawBlock(X, y, sample_weight, groups), options.categorical_features, options.transform).settled()
     seen, rows = table
     check_total_weight(seen.rows)
     used = rows.weight > 0
     check_targets(options.loss.name, rows.Y, used)
     _check_rank(options, int(used.sum()))
     seen.columns.check_spans(rows.X[used])
-    options = _for_columns(options, seen.columns.names)
+    options = _for_columns(options, seen.columns)
     options = _with_signs(options, seen.columns)
     return _fit_in_memory(options, table, _column_notes(seen), progress)
 
@@ -114,36 +117,83 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     seen.columns.check_limits(seen.low, seen.high)
     n, D = seen.rows, len(seen.low)
     _check_rank(options, n)
-    options = _for_columns(options, seen.columns.names)
+    options = _for_columns(options, seen.columns)
     options = _with_signs(options, seen.columns)
     notes, (name, rank) = _column_notes(seen), _solver(options, n, D, seen.outputs)
-    if find_solver(name).needs_all_rows or not options.loss.squared:
-        size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(
-            table=24 * n * (D + seen.outputs)
-        )
-        limit = memory_limit_bytes(options.resources.memory_limit)
-        if options.loss.squared:
-            check_memory(name, rank, size, limit)
-        else:
-            require_memory(
-                size.table + _likelihood_bytes(options, n, D, seen.outputs), limit, "this fit", LIKELIHOOD_ADVICE
-            )
-        whole = rows.take(np.arange(n))
-        check_targets(options.loss.name, whole.Y, np.ones(n, dtype=bool))
-        whole = whole._replace(weight=whole.weight * mean_weight(seen.prints.weight))
-        return _fit_in_memory(options, Table(seen, whole), notes, progress)
+    limit, gathered = memory_limit_bytes(options.resources.memory_limit), 24 * n * (D + seen.outputs)
+    if options.loss.squared and find_solver(name).needs_all_rows:
+        size = _size(options, n, D, seen.outputs, n if name == "pcg" else rank)._replace(table=gathered)
+        check_memory(name, rank, size, limit)
+        return _fit_in_memory(options, _gathered(rows, seen), notes, progress)
+    if not options.loss.squared:
+        whole = name == "exact" or options.sign is not None  # the rows are gathered
+        need = _likelihood_bytes(options, n, D, seen.outputs) + gathered * whole
+        require_memory(need, limit, "this fit", LIKELIHOOD_ADVICE)
+        if name == "exact":
+            table = _gathered(rows, seen)
+            check_targets(options.loss.name, table.rows.Y, np.ones(n, dtype=bool))
+            return _fit_in_memory(options, table, notes, progress)
     (unit, copies), random_state, groups = judged_stream(seen), check_random_state(options.random_state), seen.groups
     given = Given(np.ones(n, dtype=bool), groups=None if groups is None else groups.code)
     raw = given_splits(options.cv, given, random_state)
-    splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
+    if not options.loss.squared:
+        known = _known(options, rows, raw, unit, random_state, grouped=groups is not None)
+        check_targets(options.loss.name, known.Y, np.ones(n, dtype=bool))
+        notes = [*notes, *copies, *_order_notes(known.splits.ordered)]
+        return _fit_likelihood(options, known, seen, notes, progress)
+    splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
     return _fit_many(options, rows, mean, seen, splits, notes, progress)
 
 
+def _gathered(rows: Rows, seen: Survey) -> Table:
+    """Return the whole table, with the weights as given."""
+    whole = rows.take(np.arange(seen.rows))
+    return Table(seen, whole._replace(weight=whole.weight * mean_weight(seen.prints.weight)))
+
+
+def _known(
+    options: Options,
+    rows: Rows,
+    raw: Splits | None,
+    unit: Places | None,
+    random_state: RandomState,
+    *,
+    grouped: bool,
+    exact: bool = False,
+) -> AllRows:
+    """Return the rows with what stays of them in memory, and their splits: the given ones, or own ones.
+
+    If the fit is not exact, own splits and samples follow from the rank of every row, by target and fingerprint: they
+    do not depend on the order of the rows, and are the same for rows in memory and in a file.
+    """
+    Y, weight, hashes = rows.total(Total(_of_block, _joined, no_folds, SLICE))
+    order = np.arange(len(Y)) if exact else np.lexsort((hashes, *Y.T[::-1]))
+    if raw is not None:
+        splits = raw.with_units(unit, grouped=grouped)
+        exact = exact or splits.ordered
+    else:
+        splits = _own_splits(options, Y[order], None if unit is None else numbered(unit[order]), random_state)
+        folds = tuple(Fold(order[fold.held_out], fold.test) for fold in splits.folds)
+        target = None if splits.target is None else Y[:, :1]
+        splits = replace(splits, folds=folds, unit=unit, target=target)
+    return AllRows(rows, Y, weight, splits, rank=None if exact else np.argsort(order))
+
+
+def _of_block(block: Block) -> tuple[Floats, Floats, Hashes]:
+    """Return targets, weights and fingerprints."""
+    return np.array(block.Y), np.array(block.weight), row_hashes(block.X)
+
+
+def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(np.concatenate(pair) for pair in zip(one, other, strict=True))
+
+
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
+    memory = memory_limit_bytes(options.resources.memory_limit)
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
     kept, grouped = rows if used.all() else rows.some(used), telling_groups(seen.groups) is not None
     kept = kept if grouped else kept._replace(group=None)
@@ -153,15 +203,20 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
     if not options.loss.squared:
+        require_memory(
+            _likelihood_bytes(options, n, rows.X.shape[1], seen.outputs), memory, "this fit", LIKELIHOOD_ADVICE
+        )
         whole = whole if raw is not None and raw.ordered else whole.ascending()
-        splits = _own_splits(options, whole, random_state) if raw is None else raw.at(whole.places)
-        splits = splits if raw is None else splits.with_units(whole.unit, grouped=grouped)
-        notes = [*notes, *_order_notes(splits.ordered)]
-        return _fit_likelihood(options, whole, seen, splits, None if name == "exact" else rank, notes, progress)
+        raw = None if raw is None else raw.at(whole.places)
+        threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
+        streamed = array_rows(whole.rows._replace(group=None), threads)
+        known = _known(options, streamed, raw, whole.unit, random_state, grouped=grouped, exact=name == "exact")
+        notes = [*notes, *_order_notes(known.splits.ordered)]
+        return _fit_likelihood(options, known._replace(counts=whole.counts), seen, notes, progress)
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         if raw is None:
-            splits = _own_splits(options, whole, random_state)
+            splits = _own_splits(options, whole.rows.Y, whole.unit, random_state)
         else:
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
             if options.sign is not None:
@@ -174,11 +229,11 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     return _fit_many(options, streamed, whole.mean_weight, seen, many, notes, progress)
 
 
-def _own_splits(options: Options, whole: Judgeable, random_state: RandomState) -> Splits:
+def _own_splits(options: Options, Y: Floats, unit: Places | None, random_state: RandomState) -> Splits:
     """Return drawn folds for the paper's estimator, and systematic ones for learned kernels."""
     if options.kernel.learned:
-        return systematic_splits(whole.rows.Y, options.cv, whole.unit, random_state)
-    return drawn_splits(len(whole.rows.X), options.cv, whole.unit, random_state)
+        return systematic_splits(Y, options.cv, unit, random_state)
+    return drawn_splits(len(Y), options.cv, unit, random_state)
 
 
 def _fit_all(
@@ -204,57 +259,11 @@ def _fit_all(
     return _fitted(options, seen, problem, plan, found.with_notes(*solution.notes), solution, notes)
 
 
-def _fit_likelihood(
-    options: Options,
-    whole: Judgeable,
-    seen: Survey,
-    splits: Splits,
-    rank: int | None,
-    notes: list[str],
-    progress: Progress,
-) -> Fitted:
-    """Take all rows through every step, for a loss that is not the squared error; no rank: the fit is exact.
-
-    Kernels are learned on coded targets first. The noise has no levels of groups, which are held out whole. If the fit
-    is not exact, samples choose the kernel: only the last step sees all rows.
-    """
-    rows, (name, level, _) = whole.rows, options.loss
-    (n, q), D = rows.Y.shape, rows.X.shape[1]
-    limit = memory_limit_bytes(options.resources.memory_limit)
-    require_memory(_likelihood_bytes(options, n, D, q), limit, "this fit", LIKELIHOOD_ADVICE)
-    scaled = named_loss(name, level, rows.Y).link == IDENTITY  # the loss has a scale, which residuals decide
-    unit = power_of_two(rows.Y) if scaled else np.ones(q)
-    rows = rows._replace(Y=rows.Y / unit, group=None)
-    loss = named_loss(name, level, rows.Y, robust_spread(rows.Y, rows.weight) if scaled else 1.0)
-    draws = splits.random_state, options.resources.threads, whole.counts, progress
-    task = LikelihoodTask(rows, splits, loss, options.alphas, rank, *draws)
-
-    def problem_of(task: LikelihoodTask, Y: Floats) -> Problem:
-        return _problem(options, seen.columns, task.rows._replace(Y=Y / power_of_two(Y)), task.splits)
-
-    def rescaled(task: LikelihoodTask, found: Candidate) -> Likelihood | None:
-        row, f, *_ = found.held_out
-        if name != "huber" or len(row) == 0:  # the pinball loss judges without a scale
-            return None
-        return named_loss(name, level, rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
-
+def _fit_likelihood(options: Options, known: AllRows, seen: Survey, notes: list[str], progress: Progress) -> Fitted:
+    """Take all rows through every step, for a loss that is not the squared error."""
     with one_blas_thread():
-        sample = task if rank is None else task.some(splits.sample(loss.coded(rows.Y), SAMPLE_ROWS))
-        problem = problem_of(sample, loss.coded(sample.rows.Y))
-        if scaled:
-            equal = equal_kernel(options, problem, min(ROBUST_ORDER, D))
-            problem = problem_of(sample, robust_targets(sample, equal))
-        plan = confirmed(sample, make_plan(options, problem, LOSS, progress), progress)
-        if rank is None:
-            choice = choose_by_deviance(task, problem, plan, progress, rescaled)
-        else:
-            places = sample.splits.sample(problem.Y, SEARCH_ROWS)
-            small = sample.some(places)._replace(rank=None)
-            choice = choose_by_deviance(small, problem.rows(places), plan, progress, rescaled)
-            choice = fit_to_all_rows(task, choice, progress)
-        solution, search = finish(choice.task, choice.candidate, unit), choice.search
-        if (monotone := _monotone(options, seen)) is not None:
-            search, solution = _constrained_likelihood(choice, monotone, solution, unit, progress)
+        task = _likelihood_task(options, known, progress)
+        plan, search, solution = _solve_likelihood(options, task, seen, progress)
     expansion, uncertainty, more = solution
     shares = expansion.shares_of_terms(n_threads=options.resources.threads)
     search = replace(search, terms=components_of(expansion.kernel, shares))
@@ -263,11 +272,72 @@ def _fit_likelihood(
     return Fitted(seen.columns, seen.feature_names, seen.flat, *parts)
 
 
+def _likelihood_task(options: Options, known: AllRows, progress: Progress) -> AnchoredTask:
+    """Return the task of all rows; losses whose link is the identity have targets in a unit of about their size."""
+    (name, level, _), resources, (n, q) = options.loss, options.resources, known.Y.shape
+    scaled = named_loss(name, level, known.Y).link == IDENTITY
+    known = known.over(power_of_two(known.Y) if scaled else np.ones(q))
+    loss = named_loss(name, level, known.Y, robust_spread(known.Y, known.weight) if scaled else 1.0)
+    rank = DEFAULT_RANK if options.rank is None else options.rank
+    limit = memory_limit_bytes(resources.memory_limit)
+    return AnchoredTask(known, loss, options.alphas, min(rank, n), resources.threads, limit, progress)
+
+
+def _solve_likelihood(
+    options: Options, task: AnchoredTask, seen: Survey, progress: Progress
+) -> tuple[Plan, OrderSearch, LikelihoodSolution]:
+    """Learn kernels on coded targets, choose one by held-out losses, and fit all rows.
+
+    The noise has no levels of groups, which are held out whole. If the fit is not exact, samples choose the kernel:
+    only the last step sees all rows.
+    """
+    known, loss, (n, q), D = task.known, task.loss, task.known.Y.shape, len(seen.low)
+    exact = _solver(options, n, D, q)[0] == "exact"
+
+    def problem_of(task: LikelihoodTask, Y: Floats) -> Problem:
+        return _problem(options, seen.columns, task.rows._replace(Y=Y / power_of_two(Y)), task.splits)
+
+    sample = task.sample(None)._replace(rank=None) if exact else task.sample(SAMPLE_ROWS)
+    problem = problem_of(sample, loss.coded(sample.rows.Y))
+    if loss.link == IDENTITY:
+        equal = equal_kernel(options, problem, min(ROBUST_ORDER, D))
+        problem = problem_of(sample, robust_targets(sample, equal))
+    plan = confirmed(sample, make_plan(options, problem, LOSS, progress), progress)
+    rescaled = partial(_rescaled, options.loss)
+    if exact:
+        choice = choose_by_deviance(sample, problem, plan, progress, rescaled)
+        solution = finish(choice.task, choice.candidate, known.units)
+    else:
+        places = sample.splits.sample(problem.Y, SEARCH_ROWS)
+        small = sample.some(places)._replace(rank=None)
+        choice = choose_by_deviance(small, problem.rows(places), plan, progress, rescaled)
+        choice = fit_to_all_rows(task, sample.rows, choice, progress)
+        solution = finish_on_anchors(choice.candidate, known, sample.rows)
+    if (monotone := _monotone(options, seen)) is None:
+        return plan, choice.search, solution
+    if not exact:
+        choice = choice._replace(task=task.sample(None)._replace(loss=choice.task.loss))
+    return plan, *_constrained_likelihood(choice, monotone, solution, known.units, progress)
+
+
+def _rescaled(choice: LossChoice, task: LikelihoodTask, found: Candidate) -> Likelihood | None:
+    """Return the loss whose scale follows from the held-out residuals of a fit; None if it judges without a scale."""
+    row, f, *_ = found.held_out
+    if choice.name != "huber" or len(row) == 0:
+        return None
+    return named_loss(choice.name, None, task.rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
+
+
 def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
-    """Return the peak memory of a fit of n rows that minimises a likelihood."""
+    """Return the least memory that a fit of n rows needs which minimises a likelihood."""
     name, rank = _solver(options, n, D, outputs)
     folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
-    size = likelihood_bytes(n, D, outputs, rank, folds, exact=name == "exact")
+    if name == "exact":
+        size = likelihood_bytes(n, D, outputs, folds)
+    else:
+        threads = thread_count(options.resources.threads, n, rank, folds + 1)
+        learning = choice_bytes(n, searched=True, learned=options.kernel.learned)
+        size = max(learning, anchored_bytes(n, D, outputs, rank, folds, threads))
     return size if options.sign is None else max(size, monotone_likelihood_bytes(n, D, rank, folds))
 
 
@@ -297,7 +367,9 @@ def _monotone(options: Options, seen: Survey) -> Monotone | None:
         return None
     columns = zip(seen.columns.levels, seen.columns.categorical, strict=True)
     levels = [len(levels or ()) if is_category else 0 for levels, is_category in columns]
-    return Monotone(options.sign, seen.low, seen.high, np.array(levels, dtype=np.intp))
+    around = seen.columns.cyclic
+    low, high = np.where(around, 0.0, seen.low), np.where(around, 1.0, seen.high)  # all places of a circle
+    return Monotone(options.sign, low, high, np.array(levels, dtype=np.intp))
 
 
 def _constrained(
@@ -460,7 +532,8 @@ def _problem(
     w, noise = rows.weight, Noise(rows.weight, rows.group)
     limits = [None if is_category else MISSING_POINTS for is_category in categorical]
     distributions = tuple(distribution_of(x, w, limit) for x, limit in zip(rows.X.T, limits, strict=True))
-    bases = tuple("equality" if is_category else base for is_category in categorical)
+    numeric = [cyclic(base) if on_circle else base for on_circle in columns.cyclic]
+    bases = tuple("equality" if held else name for held, name in zip(categorical, numeric, strict=True))
     threads = options.resources.threads
     return Problem(rows.X, rows.Y, noise, splits, bases, distributions, threads=threads, total=total)
 
@@ -470,7 +543,7 @@ def _column_notes(seen: Survey) -> list[str]:
     doubtful = list(doubts(seen.columns, seen.counts))
     for doubt in doubtful:
         warn_user(doubt)
-    return [*doubtful, *empty_columns(seen.columns, seen.counts)]
+    return [*doubtful, *empty_columns(seen.columns, seen.counts), *seen.notes]
 
 
 def _order_notes(ordered: bool) -> list[str]:
@@ -480,12 +553,16 @@ def _order_notes(ordered: bool) -> list[str]:
     return ["later rows judge: every choice and interval is for rows that follow; a trend in time is not continued"]
 
 
-def _for_columns(options: Options, names: tuple[str, ...]) -> Options:
+def _for_columns(options: Options, columns: Columns) -> Options:
     """Return the options for a table with these columns: sets of features hold positions, orders are possible ones.
 
-    Refuse orders above the number of features, and relevances or bandwidths that are not one per feature.
+    Refuse orders above the number of features, and relevances or bandwidths that are not one per feature. Relevances
+    may be one per column of the table: all parts of a date then have the relevance of their column.
     """
-    D, choice = len(names), options.kernel
+    D, choice = len(columns.names), options.kernel
+    if choice.relevance is not None and choice.relevance.shape == (len(columns.table),):
+        choice = choice._replace(relevance=choice.relevance[columns.source])
+        options = replace(options, kernel=choice)
     for d in options.order.candidates:
         if d > D:
             raise ValueError(f"order={d!r}: an order is an integer from 1 to {D}, the number of features")
@@ -495,7 +572,7 @@ def _for_columns(options: Options, names: tuple[str, ...]) -> Options:
             raise ValueError(f"{name} has {len(values)} values: an array of {D} numbers is needed, one per feature")
     if not choice.allowed.sets:
         return options
-    choice = choice._replace(allowed=resolved(choice.allowed, names))
+    choice = choice._replace(allowed=resolved(choice.allowed, columns))
     most = choice.allowed.most(D)
     if not choice.up_to and (above := [d for d in options.order.candidates if d > most]):
         advice = f"the largest set of interaction_cst has {most} features; give an order of at most {most}"

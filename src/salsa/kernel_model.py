@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -37,9 +37,10 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
 
         A record has all fields, in any order, and None (null in JSON) where a value is missing. Features of models that
         were fitted without names are called x0, x1, and so on. ``predict`` refuses records that the schema refuses, and
-        the error names the field. Annotations say what the training rows held: ``x-kind`` (number, category or ordered
-        category), ``x-range``, ``x-levels``, and ``x-unit`` if a name ends with a unit in brackets. New levels and
-        numbers outside the range are not errors: ``predict`` warns. With strict=True the schema refuses both.
+        the error names the field. Annotations say what the training rows held: ``x-kind`` (number, category, ordered
+        category, date or duration), ``x-range``, ``x-levels``, and ``x-unit`` if a name ends with a unit in brackets. A
+        date is a text such as 2026-01-31, a duration a number in its ``x-unit``. New levels and numbers outside the
+        range are not errors: ``predict`` warns. With strict=True the schema refuses both.
         """
         fitted = fitted_of(self)
         expansion = fitted.expansion
@@ -62,9 +63,34 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         bool or float64 for categories. Others have the input X (n, D) in float64. Missing numbers are NaN; a level that
         the model does not know, such as an empty text, counts as missing. The output is `prediction`, of the shape that
         ``predict`` returns, or `label` (n,) and `probabilities` (n, n_classes). Intervals, explanations and warnings
-        are not exported. Needs the package onnx: ``pip install 'salsa-learn[onnx]'``.
+        are not exported, and models with dates or durations are refused. Needs the package onnx: ``pip install
+        'salsa-learn[onnx]'``.
         """
         write_onnx(fitted_of(self), path)
+
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """Return the HTML of scikit-learn's display of parameters, then a summary of a fitted model; for notebooks.
+
+        As in scikit-learn, there is no such attribute under ``set_config(display="text")``.
+        """
+        parameters: Callable[[], str] = super()._repr_html_
+        return lambda: parameters() + self._learned_html()
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        """Return the text and HTML that Jupyter shows."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._learned_html()
+        return bundle
+
+    def _learned_html(self) -> str:
+        """Return the summary of a fitted model in HTML; nothing before the fit."""
+        if "_fitted" not in vars(self):
+            return ""
+        from salsa.explain.notebook import learned_html
+
+        return learned_html(self)
 
     @classmethod
     def _saved_parameters(cls) -> list[str]:

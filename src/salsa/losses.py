@@ -67,8 +67,8 @@ class Likelihood(Protocol):
     def constant(self, Y: Floats, w: Floats) -> Floats:
         """Return the constant f (q,) of least loss."""
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
-        """Return curvatures (n,) near those of a good fit; they make a preconditioner."""
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
+        """Return curvatures (n,) near those of a good fit, from the best constant; they make a preconditioner."""
 
     def value(self, Y: Floats, f: Floats) -> Floats:
         """Return l (n, ...), which is minimised, summed over outputs."""
@@ -133,9 +133,8 @@ class Logistic(_Unitless):
         odds: Floats = np.log(ones / (w.sum() - ones))
         return odds
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
-        p = float((w @ Y / w.sum())[0])
-        return np.full(len(Y), p * (1.0 - p))
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
+        return np.full(len(Y), float(self.mean_slope(constant)[0]))
 
     def value(self, Y: Floats, f: Floats) -> Floats:
         value: Floats = np.sum(np.logaddexp(0.0, f) - Y * f, axis=-1)
@@ -183,8 +182,8 @@ class Softmax(_Unitless):
         constant: Floats = log - log.mean()
         return constant
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
-        p = w @ Y / w.sum()
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
+        p = softmax(constant)
         return np.full(len(Y), float(p @ (1.0 - p)) / (len(p) - 1))
 
     def value(self, Y: Floats, f: Floats) -> Floats:
@@ -251,8 +250,8 @@ class Poisson(_LogLink):
 
     whole: bool = True  # targets are whole numbers, and so are the ends of intervals
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
-        reference: Floats = 0.5 * (Y + w @ Y / w.sum()).mean(axis=1)
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
+        reference: Floats = 0.5 * (Y + self.mean(constant)).mean(axis=1)
         return reference
 
     def value(self, Y: Floats, f: Floats) -> Floats:
@@ -293,7 +292,7 @@ class Gamma(_LogLink):
         coded: Floats = np.log(Y)
         return coded
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
         return np.ones(len(Y))
 
     def value(self, Y: Floats, f: Floats) -> Floats:
@@ -368,7 +367,7 @@ class Huber(_Identity):
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, 0.5)
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
         return np.ones(len(Y))
 
     def value(self, Y: Floats, f: Floats) -> Floats:
@@ -414,8 +413,8 @@ class Quantile(_Identity):
     def constant(self, Y: Floats, w: Floats) -> Floats:
         return weighted_quantile(Y, w, self.level)
 
-    def reference(self, Y: Floats, w: Floats) -> Floats:
-        return self.working(Y, self.constant(Y, w) + np.zeros_like(Y))[1]
+    def reference(self, Y: Floats, constant: Floats) -> Floats:
+        return self.working(Y, constant + np.zeros_like(Y))[1]
 
     def value(self, Y: Floats, f: Floats) -> Floats:
         r = Y - f
@@ -458,6 +457,18 @@ def newton_response(loss: Likelihood, Y: Floats, f: Floats) -> tuple[Floats, Flo
     h = loss.bend(Y, f, np.ones_like(f))[:, 0]
     h = np.maximum(h, max(LEAST_CURVATURE * float(h.mean()), SMALLEST))
     return f - loss.slope(Y, f) / h[:, None], h
+
+
+def density_of(loss: Likelihood, Y: Floats, f: Floats) -> float | None:
+    """Return the working weight of all rows if it is their mean curvature; None if rows have their own."""
+    return float(loss.curvature(Y, f).mean()) if isinstance(loss, Quantile) else None
+
+
+def working_at(loss: Likelihood, Y: Floats, f: Floats, density: float | None) -> tuple[Floats, Floats]:
+    """Return the working response and weights of some of the rows; `density_of` all rows is the weight, if not None."""
+    if density is None:
+        return loss.working(Y, f)
+    return f - loss.slope(Y, f) / density, np.full(len(f), density)
 
 
 def weighted_quantile(Y: Floats, w: Floats, level: float) -> Floats:

@@ -122,7 +122,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
     order_, alpha_ : the chosen order (of a sum, the largest) and penalty, for weights of mean one.
     relevance_, bandwidth_ : arrays of shape (n_features,), the a_j and h_j of the kernel. For a sum of kernels, the
         relevance of a feature is the prior variance of what depends on it, and its bandwidth is the geometric mean over
-        the terms, weighted by prior variances. A relevance is 0 exactly where the function ignores the feature.
+        the terms, weighted by prior variances. A relevance is 0 exactly where the function ignores the feature. A
+        column of dates has an entry for each of its parts, such as the time of year; ``columns_.names`` names them.
     columns_ : ``Columns``, what the columns of the table hold.
     search_ : ``OrderSearch``, with a table and a plot of what was tried, the terms of the kernel (``components``), the
         variance rho of groups' levels, and the scale of intervals.
@@ -214,7 +215,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
 
         Where the fit is exact (up to 60 000 rows), and with other solvers that need all rows, the table is read whole.
         Otherwise the result is the same as from ``fit`` on the same rows, unless some are copies: these are held out
-        together, but not merged.
+        together, but not merged. Losses other than the squared error read the rows some dozens of times, unless memory
+        holds their features (4 n rank bytes); with monotonic_cst they read the table whole.
 
         Parameters
         ----------

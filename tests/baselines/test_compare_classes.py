@@ -211,7 +211,7 @@ class TestComparison:
         assert "salsa" in leaderboard.FAST_CLASSIFIERS
 
     def test_log_losses_are_drawn(self):
-        axes = compare(X, SPECIES, {"nb": GaussianNB(), "prior": DummyClassifier()}, cv=2).plot()
+        axes = compare(X, SPECIES, {"nb": GaussianNB(), "prior": DummyClassifier()}, cv=2).plot().ax_
         assert axes.get_xlabel().startswith("log loss")
         assert [tick.get_text() for tick in axes.get_yticklabels()] == ["prior", "nb"]
 

@@ -166,11 +166,11 @@ def test_the_result_has_text_html_and_json():
 
 def test_the_best_is_drawn_on_top_and_wide_ranges_on_a_log_axis():
     frame = pd.DataFrame({"method": ["a", "b", "c"], "mse": [0.001, 1.0, np.nan], "mse_se": [0.1, 0.1, np.nan]})
-    ax = Comparison(frame.assign(status=["ok", "ok", "timed out"])).plot()
+    ax = Comparison(frame.assign(status=["ok", "ok", "timed out"])).plot().ax_
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["b", "a"]
     assert ax.get_xscale() == "log"
     near = frame.assign(mse=[0.9, 1.0, np.nan], status=["ok", "ok", "timed out"])
-    assert Comparison(near).plot().get_xscale() == "linear"
+    assert Comparison(near).plot().ax_.get_xscale() == "linear"
     with pytest.raises(ValueError, match="no method finished: a timed out; b timed out"):
         Comparison(frame.assign(status="timed out")).plot()
 

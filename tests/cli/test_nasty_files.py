@@ -119,7 +119,7 @@ class TestFitAndPredict:
         new.to_parquet("plain.parquet")
         name = "new.csv" if kind == "csv" else "plain.parquet"
         code, out, err = call("predict", "m.salsa", name)
-        words = "salsa: new.csv has words that count as missing numbers: column 'b': 3 rows, such as '?'\n"
+        words = "salsa: new.csv has words that count as missing values: column 'b': 3 rows, such as '?'\n"
         doubt = "salsa: new.csv: the file is no UTF-8: it is read as Windows-1252; look at letters with accents\n"
         assert (code, err) == (0, words + doubt if kind == "csv" else "")
         predicted = pd.read_csv(io.StringIO(out))["prediction"]

@@ -8,9 +8,10 @@ from conftest import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from salsa.data.columns import Columns
 from salsa.data.interaction_sets import Allowed, disjoint_layers, lone_features, maximal, parse_allowed, resolved
 
-NAMES = ("area", "rooms", "age", "heating", "floor")
+COLUMNS = Columns(("area", "rooms", "age", "heating", "floor"), (None,) * 5, (False,) * 5)
 SETS = st.lists(st.sets(st.integers(0, 7), min_size=1, max_size=8), min_size=1, max_size=8)
 
 
@@ -23,7 +24,7 @@ class TestParsing:
         "value", [[{0, 1}, {2}], ((0, 1), (2,)), [[0, 1], frozenset({2})], [np.array([0, 1]), [np.int64(2)]]]
     )
     def test_sequences_of_all_kinds_give_the_same_sets(self, value):
-        assert resolved(parse_allowed(value), NAMES) == Allowed(sets=((0, 1), (2,), (3, 4)))
+        assert resolved(parse_allowed(value), COLUMNS) == Allowed(sets=((0, 1), (2,), (3, 4)))
 
     @pytest.mark.parametrize(
         ("value", "message"),
@@ -46,18 +47,18 @@ class TestParsing:
 
 class TestPositions:
     def test_names_and_positions_mean_the_same(self):
-        assert resolved(parse_allowed([{"area", "age"}, {3, "rooms"}]), NAMES).sets == ((0, 2), (1, 3), (4,))
+        assert resolved(parse_allowed([{"area", "age"}, {3, "rooms"}]), COLUMNS).sets == ((0, 2), (1, 3), (4,))
 
     def test_features_in_no_set_form_one_additional_set(self):
         """The example of scikit-learn: with five features, [{0, 1}] is [{0, 1}, {2, 3, 4}]."""
-        assert resolved(parse_allowed([{0, 1}]), NAMES) == resolved(parse_allowed([{0, 1}, {2, 3, 4}]), NAMES)
+        assert resolved(parse_allowed([{0, 1}]), COLUMNS) == resolved(parse_allowed([{0, 1}, {2, 3, 4}]), COLUMNS)
 
     @pytest.mark.parametrize("size", [1, 2, 3])
     def test_all_sets_of_a_size_are_a_largest_order(self, size):
-        assert resolved(parse_allowed(list(combinations(range(5), size))), NAMES) == Allowed(size)
+        assert resolved(parse_allowed(list(combinations(range(5), size))), COLUMNS) == Allowed(size)
 
     def test_one_set_of_all_features_is_no_constraint(self):
-        assert resolved(parse_allowed([list(range(5)), {1}]), NAMES) == Allowed()
+        assert resolved(parse_allowed([list(range(5)), {1}]), COLUMNS) == Allowed()
 
     @pytest.mark.parametrize(
         ("value", "message"),
@@ -70,7 +71,7 @@ class TestPositions:
     )
     def test_unknown_features_are_refused(self, value, message):
         with pytest.raises(ValueError, match=message):
-            resolved(parse_allowed(value), NAMES)
+            resolved(parse_allowed(value), COLUMNS)
 
     def test_the_largest_order_is_the_size_of_the_largest_set(self):
         assert Allowed().most(9) == 9

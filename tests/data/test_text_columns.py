@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=ROWS)
 DIRTY = [*map(str, NUMBERS[:-1]), "n/k"]
 NAMES = [f"customer {i}" for i in range(ROWS)]
-DATES = [f"2026-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(ROWS)]
+DATES = [f"{1 + i % 28:02}/{1 + i % 12:02}/2026" for i in range(ROWS)]
 AREAS = [f"{40 + i} m2" for i in range(ROWS)]
 PRICES = [f"$1,{i:03}.50" for i in range(ROWS)]
 CITIES = ["Rome", "Oslo", "Bern"] * (ROWS // 3)

@@ -112,8 +112,8 @@ def test_pictures_name_their_scale():
     X, y = skewed()
     model = SalsaRegressor(target_transform="log", order=1, random_state=0).fit(X, y)
     anova = salsa.explain.decompose(model)
-    assert "log of the target" in anova.effect("x0").plot().get_ylabel()
-    assert salsa.explain.shapley(model, X[:2]).plot(0).get_xlabel() == "log of the target"
+    assert "log of the target" in anova.effect("x0").plot().ax_.get_ylabel()
+    assert salsa.explain.shapley(model, X[:2]).plot(0).ax_.get_xlabel() == "log of the target"
 
 
 def test_positive_skewed_targets_get_a_note():

@@ -30,7 +30,7 @@ def open_page(browser):
     """Give a function that opens a report; the test fails if any page logs, raises, asks or requests something."""
     contexts, troubles = [], []
 
-    def open_one(path, *, width=1280, height=900, **options):
+    def open_one(path, *, width=1280, height=900, sections=8, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
         context.set_default_timeout(PATIENCE)
@@ -40,7 +40,7 @@ def open_page(browser):
         page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         page.on("request", lambda request: request.url == path.as_uri() or troubles.append(f"request: {request.url}"))
         page.goto(path.as_uri())
-        page.wait_for_function("document.querySelectorAll('main section').length === 8")
+        page.wait_for_function(f"document.querySelectorAll('main section').length === {sections}")
         return page
 
     yield open_one

@@ -20,7 +20,9 @@ from sklearn.metrics import r2_score
 
 from salsa import SalsaRegressor
 from salsa._utils import drawing
+from salsa.data.number_format import NumberFormat
 from salsa.explain import (
+    AnovaDisplay,
     CalibrationDisplay,
     EffectDisplay,
     ImportanceDisplay,
@@ -32,6 +34,7 @@ from salsa.explain import (
 )
 from salsa.explain.displays import pairs
 from salsa.explain.effects import Axis, Effect
+from salsa.fitted import assign, fitted_of
 
 PLAIN = {"relevance": "equal", "order": 2, "alpha": 0.1}
 
@@ -106,10 +109,10 @@ def new_axes(width=6.0, height=4.0):
     return Figure(figsize=(width, height), layout="constrained").subplots()
 
 
-def drawn(ax):
-    """Lay out the figure of these axes, so that texts can be measured."""
-    ax.figure.draw_without_rendering()
-    return ax
+def drawn(display):
+    """Lay out the figure of a display, so that texts can be measured, and return its axes."""
+    display.figure_.draw_without_rendering()
+    return display.ax_
 
 
 def rendered(ax):
@@ -172,11 +175,11 @@ class TestAnyModelCanBeDrawn:
         assert_readable(drawn(explained.plot(0, ax=new_axes(), most=1)))
 
 
-def assert_nothing_is_cut(ax):
+def assert_nothing_is_cut(display):
     """Assert that everything drawn lies inside the figure, as plt.savefig saves it."""
-    assert ax.figure.get_layout_engine() is not None
-    box, (width, height) = drawn(ax).figure.get_tightbbox(), ax.figure.get_size_inches()
-    assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.005, ax.get_title()
+    assert display.figure_.get_layout_engine() is not None
+    box, (width, height) = drawn(display).figure.get_tightbbox(), display.figure_.get_size_inches()
+    assert min(box.x0, box.y0, width - box.x1, height - box.y1) > -0.005, display.ax_.get_title()
 
 
 class TestNothingIsCutOff:
@@ -226,7 +229,8 @@ class TestNoMatplotlibState:
         ]
         for display in displays:
             ax = new_axes()
-            assert display.plot(ax) is ax
+            assert display.plot(ax) is display
+            assert (display.ax_, display.figure_) == (ax, ax.figure)
             assert rendered(ax).min() < 0.5
         assert plt.get_fignums() == opened  # by other tests
 
@@ -237,6 +241,83 @@ class TestNoMatplotlibState:
         for plot in (anova.plot, anova.effect("b").plot, explained.plot, PredictionDisplay.from_model(model).plot):
             with pytest.raises(ImportError, match=r"pip install 'salsa-learn\[plots\]'"):
                 plot()
+
+
+class TestWhatPlotReturns:
+    def test_axes_and_figure_are_missing_before_a_plot(self, mixed):
+        display = EffectDisplay(decompose(mixed[0]).effect("a", band=False))
+        for name in ("ax_", "figure_"):
+            with pytest.raises(AttributeError, match=rf"no {name} before it is drawn: call plot\(\) first"):
+                getattr(display, name)
+
+    def test_attributes_of_axes_work_with_a_warning_that_says_what_to_write(self, mixed):
+        """Earlier versions returned the axes."""
+        display = decompose(mixed[0]).effect("a", band=False).plot(new_axes())
+        with pytest.warns(FutureWarning, match=r"plot\(\) returns the EffectDisplay.*write \.ax_\.get_xlabel"):
+            assert display.get_xlabel() == "a"
+        with pytest.raises(AttributeError, match="no attribute 'colour'"):
+            display.colour  # noqa: B018
+
+    def test_a_drawn_display_draws_again_elsewhere(self, mixed):
+        display = decompose(mixed[0]).effect("a", band=False).plot(new_axes())
+        other = new_axes()
+        assert display.plot(other).ax_ is other
+
+
+class TestOverview:
+    def test_four_pictures_show_importance_and_the_three_strongest_effects(self, learned):
+        anova = decompose(learned[0])
+        display, strongest = anova.plot(), anova.importance()["term"][:3].tolist()
+        assert isinstance(display, AnovaDisplay)
+        assert len(display.axes_) == 4
+        assert [" × ".join(effect.effect.features) for effect in display.effects] == strongest
+        assert [ax.get_title().split(":")[0] for ax in display.axes_[1:]] == strongest
+        assert display.ax_ is display.axes_[0]
+
+    def test_the_figure_fits_on_a_page_and_no_text_is_cut(self, mixed):
+        display = decompose(mixed[0]).plot()
+        assert_nothing_is_cut(display)
+        width, height = display.figure_.get_size_inches()
+        assert width <= 11.69
+        assert height <= 8.27
+        for ax in display.axes_:
+            assert_readable(ax)
+
+    def test_given_axes_show_the_importance_alone(self, mixed):
+        ax = new_axes()
+        display = decompose(mixed[0]).plot(ax)
+        assert isinstance(display, ImportanceDisplay)
+        assert ax.figure.axes == [ax]
+
+    def test_four_given_axes_are_used(self, mixed):
+        axes = Figure(figsize=(12, 8), layout="constrained").subplots(2, 2)
+        display = AnovaDisplay.from_anova(decompose(mixed[0])).plot(axes)
+        assert display.axes_.tolist() == axes.ravel().tolist()
+        with pytest.raises(ValueError, match="axes: 4 are needed, one for each picture, and 2 were given"):
+            display.plot(axes[0])
+
+    def test_a_constant_function_has_the_importance_alone(self):
+        display = decompose(fitted("constant target")[0]).plot()
+        assert len(display.axes_) == 1
+        assert_nothing_is_cut(display)
+
+    def test_models_without_a_posterior_have_effects_without_bands(self):
+        model = fit(Z, z, solver="divide", rank=30)[0]
+        display = decompose(model).plot()
+        assert all(effect.effect.sd is None for effect in display.effects)
+
+    def test_models_that_do_not_fit_into_memory_have_effects_without_bands(self):
+        model = fit(Z, z)[0].set_params(memory_limit=1)
+        assert all(effect.effect.sd is None for effect in AnovaDisplay.from_anova(decompose(model)).effects)
+
+    def test_units_of_a_file_stand_behind_the_names_of_numbers(self, mixed):
+        model = SalsaRegressor(**PLAIN).fit(*mixed[1:])
+        formats = {"a": NumberFormat(after="kg"), "b": NumberFormat(before="$")}
+        assign(model, fitted_of(model)._replace(formats=formats))
+        anova = decompose(model)
+        ax = anova.effect("a", "b", band=False).plot(new_axes()).ax_
+        assert (ax.get_xlabel(), ax.get_ylabel()) == ("a (kg)", r"b (\$)")
+        assert anova.effect("colour").plot(new_axes()).ax_.get_ylabel() == "colour"
 
 
 class TestImportance:
@@ -253,7 +334,7 @@ class TestImportance:
 
     def test_bars_end_at_the_largest_total_shares(self, learned):
         display = ImportanceDisplay.from_anova(decompose(learned[0]))
-        ax = display.plot(new_axes(), most=2)
+        ax = display.plot(new_axes(), most=2).ax_
         single, together = ax.containers
         ends = [a.get_width() + b.get_width() for a, b in zip(single, together, strict=True)]
         np.testing.assert_allclose(ends, np.sort(display.total)[::-1][:2])
@@ -265,7 +346,7 @@ class TestImportance:
         display = ImportanceDisplay(
             ("a", "b"), np.array([0.4, 0.2]), np.array([0.8, 0.6]), np.array([0.6, 0.3, 0.06, 0.04])
         )
-        texts = [text.get_text() for text in display.plot(new_axes()).get_legend().get_texts()]
+        texts = [text.get_text() for text in display.plot(new_axes()).ax_.get_legend().get_texts()]
         assert texts == [
             "by itself (all features: 60 % of the variance)",
             "in interactions (order 2: 30 %, order 3 and more: 10 %)",
@@ -273,14 +354,14 @@ class TestImportance:
 
     def test_the_shares_of_orders_in_the_legend_add_up_to_100_percent(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.9, 0.0255]), np.ones(2), np.array([0.9255, 0.0745]))
-        texts = [text.get_text() for text in display.plot(new_axes()).get_legend().get_texts()]
+        texts = [text.get_text() for text in display.plot(new_axes()).ax_.get_legend().get_texts()]
         assert texts == ["by itself (all features: 92.6 % of the variance)", "in interactions (order 2: 7.4 %)"]
 
     def test_marks_are_the_shares_over_rows_and_may_be_negative(self):
         display = ImportanceDisplay(
             ("a", "b"), np.array([0.8, 0.2]), np.array([0.8, 0.2]), np.ones(1), np.array([1.57, -0.57])
         )
-        ax = display.plot(new_axes())
+        ax = display.plot(new_axes()).ax_
         assert [text.get_text() for text in ax.texts] == ["80 % (rows: 157 %)", "20 % (rows: −57 %)"]
         np.testing.assert_allclose(ax.lines[0].get_xdata(), [1.57, -0.57])
         assert [text.get_text() for text in ax.get_legend().get_texts()][1] == "over the rows as they are"
@@ -293,11 +374,11 @@ class TestImportance:
         np.testing.assert_array_equal(display.over_rows, decompose(model).sobol()["share_over_rows"])
         few = fit(X, y, solver="lowrank", rank=20)[0]
         assert ImportanceDisplay.from_anova(decompose(few)).over_rows is None
-        assert not decompose(few).plot(new_axes()).lines
+        assert not decompose(few).plot(new_axes()).ax_.lines
 
     def test_features_without_a_share_are_counted_as_others(self):
         display = ImportanceDisplay(("a", "b"), np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.ones(1))
-        ax = display.plot(new_axes())
+        ax = display.plot(new_axes()).ax_
         assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "1 other"]
         assert ax.texts[-1].get_text() == "no share"
 
@@ -314,7 +395,7 @@ class TestInteractions:
         j, k = display.features.index("x1"), display.features.index("x2")
         assert display.shares[j, k] == display.shares[k, j] == table["x1 × x2"]
         assert display.shares[j, j] == table["x1"]
-        ax = display.plot(new_axes(), most=3)
+        ax = display.plot(new_axes(), most=3).ax_
         strongest = np.argsort(-display.total)[:3]
         cells = ax.collections[0].get_array()
         lower = display.shares[np.ix_(strongest, strongest)][np.tril_indices(3)]
@@ -326,7 +407,7 @@ class TestInteractions:
 class TestEffect:
     def test_a_curve_with_its_band_and_missing_value(self, mixed):
         effect = decompose(mixed[0]).effect("a")
-        ax = EffectDisplay(effect).plot(new_axes())
+        ax = EffectDisplay(effect).plot(new_axes()).ax_
         curve = next(line for line in ax.lines if len(line.get_xdata()) > 50)
         np.testing.assert_array_equal(curve.get_xydata(), np.c_[effect.axes[0].points, effect.values][:-1])
         band = ax.collections[0].get_paths()[0].vertices[:, 1]
@@ -340,7 +421,7 @@ class TestEffect:
 
     def test_a_curve_connects_points_in_ascending_order(self, mixed):
         effect = decompose(mixed[0]).effect("b", points=[[900.0, 100.0, 500.0]])
-        curve = next(line for line in EffectDisplay(effect).plot(new_axes()).lines if line.get_marker() == "o")
+        curve = next(line for line in EffectDisplay(effect).plot(new_axes()).ax_.lines if line.get_marker() == "o")
         assert curve.get_xdata().tolist() == [100.0, 500.0, 900.0]
         assert curve.get_ydata().tolist() == effect.values[[1, 2, 0]].tolist()
 
@@ -348,7 +429,7 @@ class TestEffect:
         """There is no band between the two values of a flag, only a thin line."""
         flag, number = np.repeat([0.0, 1.0], 30), Z[:, 0]
         effect = decompose(fit(np.c_[flag, number], flag + number)[0]).effect(0)
-        ax = EffectDisplay(effect).plot(new_axes())
+        ax = EffectDisplay(effect).plot(new_axes()).ax_
         dots = next(line for line in ax.lines if line.get_marker() == "o")
         np.testing.assert_array_equal(dots.get_xydata(), np.c_[[0.0, 1.0], effect.values])
         bars = [segment for bars in ax.collections for segment in bars.get_segments() if len(segment) == 2]
@@ -366,7 +447,7 @@ class TestEffect:
 
     def test_the_rug_follows_the_background(self, mixed):
         model, X, _ = mixed
-        ax = EffectDisplay(decompose(model).effect("b")).plot(new_axes())
+        ax = EffectDisplay(decompose(model).effect("b")).plot(new_axes()).ax_
         ticks = np.array([segment[0, 0] for segment in ax.collections[-1].get_segments()])
         assert len(ticks) == drawing.RUG_TICKS
         assert abs(np.median(ticks) - X["b"].median()) < 20
@@ -374,7 +455,7 @@ class TestEffect:
     def test_ticks_of_the_rug_are_as_long_as_weights(self, weighted):
         model = weighted[0]
         anova = decompose(model, pd.DataFrame(np.repeat([[0.0], [1.0], [1.0]], 3, axis=1)).to_numpy())
-        ax = EffectDisplay(anova.effect(0)).plot(new_axes())
+        ax = EffectDisplay(anova.effect(0)).plot(new_axes()).ax_
         heights = [segment[1, 1] for segment in ax.collections[-1].get_segments()]
         assert heights[1] == 2 * heights[0]
 
@@ -388,15 +469,10 @@ class TestEffect:
 
     def test_unsure_parts_of_a_surface_are_dotted(self, learned):
         anova = decompose(learned[0])
-        assert (
-            EffectDisplay(anova.effect("x1", "x2"))
-            .plot(new_axes())
-            .figure.axes[1]
-            .get_ylabel()
-            .startswith("effect\n(dotted")
-        )
+        figure = EffectDisplay(anova.effect("x1", "x2")).plot(new_axes()).figure_
+        assert figure.axes[1].get_ylabel().startswith("effect\n(dotted")
         effect = anova.effect("x1", "x2", band=False)
-        assert EffectDisplay(effect).plot(new_axes()).figure.axes[1].get_ylabel() == "effect"
+        assert EffectDisplay(effect).plot(new_axes()).figure_.axes[1].get_ylabel() == "effect"
 
     @pytest.mark.parametrize("features", [("a", "size"), ("size", "a")])
     def test_lines_of_a_category_and_a_number_are_thick_where_sure(self, mixed, features):
@@ -440,7 +516,7 @@ class TestEffect:
     @pytest.mark.parametrize("features", [("a", "b"), ("colour", "size")])
     def test_blue_is_positive_and_orange_negative(self, mixed, features):
         """The colours agree with the waterfall."""
-        filled = EffectDisplay(decompose(mixed[0]).effect(*features)).plot(new_axes()).collections[0]
+        filled = EffectDisplay(decompose(mixed[0]).effect(*features)).plot(new_axes()).ax_.collections[0]
         low, middle, high = (filled.to_rgba(share * filled.norm.vmax) for share in (-1.0, 0.0, 1.0))
         assert low[0] > low[2] + 0.3
         assert high[2] > high[0] + 0.3
@@ -459,7 +535,7 @@ class TestPredictions:
         np.testing.assert_array_equal(display.predicted, kept.prediction[:, 0])
         assert display.r2 == pytest.approx(r2_score(kept.target, kept.prediction))
         assert display.r2 < model.score(X, y)
-        assert "leave-one-out: R² = " in display.plot(new_axes()).get_title()
+        assert "leave-one-out: R² = " in display.plot(new_axes()).ax_.get_title()
 
     def test_given_rows_are_predicted_by_the_model(self, weighted):
         model, X, Y, weight = weighted
@@ -573,7 +649,7 @@ class TestWaterfall:
 
     def test_positive_contributions_are_blue_and_negative_ones_orange(self):
         display = WaterfallDisplay(("a", "b"), (1.0, 2.0), np.array([2.0, -1.0]), 0.0)
-        adds, takes = (patch.get_facecolor() for patch in display.plot(new_axes()).patches)
+        adds, takes = (patch.get_facecolor() for patch in display.plot(new_axes()).ax_.patches)
         assert adds[2] > adds[0]
         assert takes[0] > takes[2]
 

@@ -733,7 +733,7 @@ def test_the_table_of_effects_can_be_sorted_and_searched_and_opens_curves(open_p
     by_share = terms.all_inner_texts()
     page.get_by_role("button", name="Effect").click()
     assert terms.all_inner_texts() == sorted(by_share, key=str.lower)
-    assert page.locator("thead th").first.get_attribute("aria-sort") == "ascending"
+    assert page.locator(".effects thead th").first.get_attribute("aria-sort") == "ascending"
     page.get_by_role("button", name="Share").press("Enter")
     assert terms.all_inner_texts() == by_share
     page.get_by_label("Search a feature").fill("TOWN")

@@ -26,7 +26,14 @@ SUM = SumKernel(
         kernel_of(2, 3, order_weights=[0, 0, 1], base="laplace"),
     ]
 )
-KERNELS = {"sum": SUM, "product": SUM.terms[1], "orders": SUM.terms[0], "constant": kernel_of(order_weights=[2, 1])}
+CIRCLES = ("cyclic_matern52", "matern52", "cyclic_matern52", "cyclic_laplace", "gaussian")
+KERNELS = {
+    "sum": SUM,
+    "product": SUM.terms[1],
+    "orders": SUM.terms[0],
+    "circles": kernel_of(0, 1, 2, 3, order_weights=[0, 1, 1], base=CIRCLES),
+    "constant": kernel_of(order_weights=[2, 1]),
+}
 
 
 @pytest.fixture(params=KERNELS)

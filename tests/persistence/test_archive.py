@@ -26,7 +26,7 @@ from salsa.fitted import fitted_of
 from salsa.persistence import archive
 from salsa.persistence.archive import VERSION, write_archive
 from salsa.persistence.function_state import expansion_from
-from salsa.persistence.model_file import ITERATED, LIKELIHOOD, WITH_SUMS, WITHOUT_SUMS
+from salsa.persistence.model_file import DATES, ITERATED, LIKELIHOOD, WITH_SUMS, WITHOUT_SUMS
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ class TestRoundTrip:
     def test_only_sums_need_the_newest_format(self, path, sum_path):
         versions = [json.loads(unzipped(p.read_bytes())["header.json"])["version"] for p in (path, sum_path)]
         assert versions == [WITHOUT_SUMS, WITH_SUMS]
-        assert WITH_SUMS < ITERATED < VERSION == LIKELIHOOD
+        assert WITH_SUMS < ITERATED < LIKELIHOOD < VERSION == DATES
 
     def test_terms_of_sums_come_back_to_the_bit(self, sum_path):
         found, expected = salsa.load(sum_path).expansion_.kernel, sum_kernel(("gaussian",) * 6)

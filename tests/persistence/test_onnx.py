@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import additive_truth
+from sums import use_kernel
 
 import salsa
-from salsa import SalsaClassifier, SalsaRegressor
-from salsa.kernels.base import BASE_KERNELS
+from salsa import AdditiveKernel, SalsaClassifier, SalsaRegressor
+from salsa.kernels.base import BASE_KERNELS, cyclic
 from salsa.persistence.onnx_model import BASES
 
 pytest.importorskip("onnx")
@@ -59,6 +60,32 @@ def test_every_base_kernel(kernel, interactions, tmp_path):
 
 def test_all_base_kernels_of_numbers_are_known():
     assert set(BASES) == {name for name, row in BASE_KERNELS.items() if not row.for_categories}
+
+
+@pytest.mark.parametrize("kernel", sorted(BASES))
+def test_base_kernels_on_a_circle(kernel, tmp_path, monkeypatch):
+    X, y = additive_truth(n=80, D=3)
+    X[::9, 1] = np.nan
+
+    def on_circles(bases, distributions):
+        names = (cyclic(kernel), cyclic(kernel), kernel)
+        return AdditiveKernel([0.2, 0.1, 0.7], np.ones(3), [0.0, 1.0, 1.0], names, distributions)
+
+    use_kernel(monkeypatch, on_circles)
+    model = SalsaRegressor(**QUICK).fit(X, y)
+    check(model, X + np.array([0.3, 0.9, 0.01]), tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("column", "what"),
+    [(pd.date_range("2026-01-01", periods=30), "dates"), (pd.to_timedelta(np.arange(30), unit="h"), "durations")],
+    ids=["dates", "durations"],
+)
+def test_dates_and_durations_are_refused_with_advice(column, what, tmp_path):
+    model = SalsaRegressor(**QUICK).fit(pd.DataFrame({"t": column, "a": np.arange(30.0)}), np.arange(30.0))
+    with pytest.raises(ValueError, match=f"column 't' holds {what}, which ONNX files cannot take: give the parts as"):
+        model.to_onnx(tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_learned_sum_of_kernels(tmp_path):

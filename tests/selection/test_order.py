@@ -8,6 +8,7 @@ import pytest
 from conftest import additive_truth
 from hypothesis import given as draw
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 
 from salsa._utils.progress import unheard
 from salsa.data.splits import Fold
@@ -184,21 +185,46 @@ class TestOrderSearch:
         np.testing.assert_array_equal(again.results[0].path.errors, found[0].results[0].path.errors)
 
     def test_plot_shows_every_order_and_the_choice(self, found):
-        ax = found[0].plot()
+        ax = found[0].plot().ax_
         points = ax.containers[0].lines[0].get_xydata()
         np.testing.assert_array_equal(points[:, 0], [1, 2, 3, 4, 5])
+        bars = ax.containers[0].lines[2][0].get_segments()
+        table = found[0].table
+        expected = np.outer(table["standard_error"], [-1, 1]) + table["cv_error"].to_numpy()[:, None]
+        np.testing.assert_allclose([segment[:, 1] for segment in bars], expected)
         assert any("order 2" in text.get_text() for text in ax.get_legend().get_texts())
-        assert found[0].plot(ax=ax) is ax
+
+    def test_the_second_picture_shows_the_errors_along_alpha(self, found):
+        display = found[0].plot()
+        _, ax = display.axes_
+        chosen = next(result.path for result in found[0].results if result.order == found[0].order)
+        line = next(line for line in ax.lines if line.get_label() == f"order {found[0].order}")
+        np.testing.assert_array_equal(line.get_xydata(), np.column_stack([chosen.alphas, chosen.errors]))
+        assert ax.containers[0].lines[0].get_xydata().tolist() == [[chosen.alpha, chosen.error]]
+        assert ax.get_xscale() == "log"
+        assert len([line for line in ax.lines if len(line.get_xdata()) > 1]) == len(found[0].results)
+
+    def test_given_axes_show_what_was_tried_alone(self, found):
+        ax = Figure().subplots()
+        display = found[0].plot(ax=ax)
+        assert (display.ax_, display.figure_, display.axes_.tolist()) == (ax, ax.figure, [ax])
+        assert ax.get_xlabel() == "interaction order d"
+
+    def test_one_order_is_shown_by_its_errors_along_alpha(self, found):
+        alone = dataclasses.replace(found[0], results=tuple(r for r in found[0].results if r.order == found[0].order))
+        display = alone.plot()
+        assert [ax.get_xlabel() for ax in display.axes_] == ["penalty alpha"]
 
     def test_plot_shows_every_kernel_of_a_race(self, found):
         contenders = (
             Contender("equal", "gaussian", False, 2, 6, 0.5, 0.1, 0.0),
             Contender("learned", "matern52", False, 3, 4, 0.25, 0.05, 0.0, won=True),
         )
-        ax = dataclasses.replace(found[0], contenders=contenders).plot()
-        labels = [label.get_text() for label in ax.get_yticklabels()]
+        display = dataclasses.replace(found[0], contenders=contenders).plot()
+        labels = [label.get_text() for label in display.ax_.get_yticklabels()]
         assert labels == ["equal gaussian, order 2, 6 features", "learned matern52, order 3, 4 features"]
-        np.testing.assert_array_equal(ax.containers[0].lines[0].get_xydata(), [[0.5, 0], [0.25, 1]])
+        np.testing.assert_array_equal(display.ax_.containers[0].lines[0].get_xydata(), [[0.5, 0], [0.25, 1]])
+        assert display.axes_[1].get_xlabel() == "penalty alpha"
 
     def test_a_fit_without_a_search_cannot_be_plotted(self):
         with pytest.raises(ValueError, match="nothing was searched"):

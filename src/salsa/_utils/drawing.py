@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice, product
 from math import ceil
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +32,30 @@ LONGEST_NAME = 28
 SMALLEST_FONT, USUAL_FONT = 5.0, 10.0
 LARGEST, GROWING_STEPS = 80.0, 4  # inches of a figure, at most; steps by which a figure is enlarged, at most
 RUG_TICKS, RUG_HEIGHT = 100, 0.035
+PAD = 0.12  # inches around each of several pictures
 _UNKNOWN = "□"
+
+
+class Display:
+    """A picture of numbers: `plot` draws it and returns the display, with the axes `ax_` and the figure `figure_`."""
+
+    ax_: Axes
+    figure_: Figure
+
+    def _drawn(self, ax: Axes, **others: Any) -> Self:
+        vars(self).update(ax_=ax, figure_=ax.figure, **others)  # also where a display is a frozen dataclass
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Find attributes of the axes, which `plot` returned in earlier versions; a warning says what to write."""
+        ax, kind = vars(self).get("ax_"), type(self).__name__
+        if ax is None and name in ("ax_", "axes_", "figure_"):
+            raise AttributeError(f"this {kind} has no {name} before it is drawn: call plot() first")
+        if ax is None or name.startswith("_") or not hasattr(ax, name):
+            raise AttributeError(f"{kind} has no attribute {name!r}")
+        advice = f"plot() returns the {kind}, not its axes: write .ax_.{name}"
+        warnings.warn(advice, FutureWarning, stacklevel=2)
+        return getattr(ax, name)
 
 
 @contextmanager
@@ -39,12 +64,27 @@ def axes_or_new(ax: Axes | None, width: float, height: float) -> Iterator[Axes]:
     if ax is not None:
         yield ax
         return
+    with new_axes(1, 1, [width], height) as (new,):
+        yield new
+
+
+@contextmanager
+def new_axes(count: int, rows: int, widths: Sequence[float], height: float) -> Iterator[list[Axes]]:
+    """Give `count` axes, in columns of these widths and in rows, of a new figure that grows until all texts fit.
+
+    Widths of columns and the height of the figure are in inches for font size 10.
+    """
     check_matplotlib()
     from matplotlib import pyplot as plt
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     larger = max(1.0, plt.rcParams["font.size"] / USUAL_FONT)
-    figure = plt.figure(figsize=np.minimum([larger * width, larger * height], LARGEST), layout="constrained")
-    yield figure.add_subplot()
+    pad = PAD if count > 1 else PAD / 3
+    size = np.minimum([larger * sum(widths), larger * height], LARGEST)
+    figure = plt.figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=pad, h_pad=pad))
+    cells = product(range(rows), range(len(widths)))
+    grid = figure.add_gridspec(rows, len(widths), width_ratios=widths)
+    yield [figure.add_subplot(grid[cell]) for cell in islice(cells, count)]
     _grow(figure)
 
 
@@ -145,6 +185,17 @@ def percent_axis(ax: Axes, side: Side) -> None:
     axis.set_major_formatter(lambda share, _: f"{100 * share:.10g} %")
 
 
+def plain_log_axis(ax: Axes, side: Side) -> None:
+    """Make an axis logarithmic, with ticks at 1, 2 and 5 times powers of ten, written without exponents."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    set_scale, axis = (ax.set_xscale, ax.xaxis) if side == "x" else (ax.set_yscale, ax.yaxis)
+    set_scale("log")
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 3)))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def name_ticks(ax: Axes, side: Side, names: Sequence[str]) -> float | None:
     """Write names at 0, 1, 2, ... of an axis. If room is short, letters become smaller, then names are left out.
 
@@ -188,7 +239,7 @@ def draw_rug(ax: Axes, side: Side, points: Floats, weights: Floats) -> None:
 def write_beside(ax: Axes, texts: Sequence[str], ends: Sequence[float], size: float | None) -> None:
     """Write a text to the right of the end of each row, smaller than font size `size`; nothing if `size` is None."""
     for row, (text, end) in enumerate(zip(texts, ends, strict=True) if size else ()):
-        ax.annotate(text, (end, row), (6, 0), textcoords="offset points", va="center", fontsize=0.85 * (size or 0.0))
+        ax.annotate(text, (end, row), (8, 0), textcoords="offset points", va="center", fontsize=0.85 * (size or 0.0))
 
 
 def write_in_cells(ax: Axes, texts: Any, dark: Any) -> None:

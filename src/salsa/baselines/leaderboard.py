@@ -24,6 +24,7 @@ from salsa.baselines.class_targets import (
     checked_target,
     log_losses,
 )
+from salsa.baselines.comparison_display import ComparisonDisplay
 from salsa.baselines.comparison_splits import checked_splits, group_codes, splits_inside
 from salsa.baselines.cross_validation import Measured, Method, Task, run_all
 from salsa.baselines.encoding import needs_encoding
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 FAST = ("salsa", "salsa-paper", "ridge", "lasso", "knn", "krr", "hist-gbrt")
 FAST_CLASSIFIERS = ("salsa", "logistic", "naive-bayes", "knn", "hist-gbrt")
 FIGURES = {REGRESSION: ("mse", "mse_se", "r2"), CLASSIFICATION: ("log_loss", "log_loss_se", "brier", "accuracy")}
-LONG = {"mse": "mean squared error", "log_loss": "log loss"}
-WIDE_RANGE = 20.0  # ratio of the largest to the smallest error above which the axis is logarithmic
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,20 +80,9 @@ class Comparison:
         """Return the rows as a JSON list; the numbers of a failed method are null."""
         return json.dumps(jsonable(self.frame.to_dict("records")))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> ComparisonDisplay:
         """Plot the error of every finished method with one standard error on either side; the best method is on top."""
-        from salsa._utils.drawing import DARK, axes_or_new, label, name_ticks
-
-        rows = self._finished()[::-1]
-        with axes_or_new(ax, 6.5, 1.2 + 0.3 * len(rows)) as axes:
-            error, se = rows[self.error].to_numpy(), rows[f"{self.error}_se"].fillna(0.0).to_numpy()
-            axes.errorbar(error, np.arange(len(rows)), xerr=se, fmt="o", color=DARK, capsize=2, markersize=5)
-            axes.set_ylim(-0.6, len(rows) - 0.4)
-            if error.min() > 0 and error.max() > WIDE_RANGE * error.min():
-                axes.set_xscale("log", nonpositive="clip")
-            axes.set_xlabel(f"{LONG[self.error]}, ± one standard error over folds")
-            name_ticks(axes, "y", [label(name) for name in rows["method"]])
-        return axes
+        return ComparisonDisplay(self._finished(), self.error).plot(ax)
 
     def _finished(self) -> pd.DataFrame:
         rows = self.frame[self.frame["status"] == "ok"]

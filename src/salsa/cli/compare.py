@@ -185,7 +185,7 @@ def _draw(comparison: "Comparison", path: Path) -> None:
 
     from salsa._utils.atomic import replacing
 
-    figure: Any = comparison.plot().figure
+    figure: Any = comparison.plot().figure_
     with replacing(path) as temporary:
         figure.savefig(temporary, format=_picture(path), dpi=150)
     plt.close(figure)

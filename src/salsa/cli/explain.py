@@ -161,7 +161,7 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     return {
         "features": list(effect.features),
         "variance_share": effect.variance_share,
-        "values": [axis.values for axis in effect.axes],
+        "values": [axis.values if axis.names is None else axis.names for axis in effect.axes],
         "effect": effect.values.tolist(),
         "sd": None if effect.sd is None else effect.sd.tolist(),
     }
@@ -176,7 +176,9 @@ def _of_rows(model: "FittedModel", X: Any, y: Any, output: int) -> dict[str, Any
     with progress(f"Explaining {len(X)} rows"):
         explained = shapley(model, X)
         means = np.abs(explained.all_values[:, :, output]).mean(axis=0).tolist()
-    rows = [{"feature": name, "mean_size": mean} for name, mean in zip(explained.features, means, strict=True)]
+    rows = [
+        {"feature": name, "mean_size": mean} for name, mean in zip(explained.subject.columns.names, means, strict=True)
+    ]
     scores = {} if y is None else rows_scored(model, X, y)
     return {
         "rows": len(X),
@@ -195,9 +197,11 @@ def _of_row(model: "FittedModel", X: Any, row: int, data: str, output: int) -> d
         raise ValueError(f"--row {row}: {title(data)} has rows 1 to {len(X)}")
     explained = shapley(model, X[row - 1 : row])
     values = explained.all_values[0, :, output].tolist()
+    names = explained.subject.columns.names
+    shown = [explained.subject.shown(j, x)[0] for j, x in enumerate(explained.rows.T)]
     rows = [
         {"feature": name, "value": value, "contribution": contribution}
-        for name, value, contribution in zip(explained.features, explained.data.iloc[0], values, strict=True)
+        for name, value, contribution in zip(names, shown, values, strict=True)
     ]
     base = float(explained.subject.base_value[output])
     return {

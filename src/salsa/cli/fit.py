@@ -161,8 +161,8 @@ def fit_file(
     return {
         "rows": table.rows,
         "understood": table.understood.summary(),
-        "features": table.features,
-        "categorical": list(compress(table.features, model.columns_.categorical)),
+        "features": list(model.columns_.names),
+        "categorical": list(compress(model.columns_.names, model.columns_.categorical)),
         "missing": table.missing,
         "target": roles.target,
         "target_kind": table.target.kind,

@@ -12,6 +12,7 @@ from salsa.cli.show import print_fields, print_records, show
 
 if TYPE_CHECKING:
     from salsa.cli.scores import Model as FittedModel
+    from salsa.data.date_parts import Part
 
 MOST_LISTED = 3  # terms of a kernel that are named one by one
 MOST_CLASSES = 6  # classes that are named one by one
@@ -96,16 +97,23 @@ def shared_noise(rho: float) -> str:
 
 def _features(model: "FittedModel") -> Iterator[dict[str, Any]]:
     columns = model.columns_
-    described = zip(columns.names, columns.levels, columns.ordered, model.relevance_, model.bandwidth_, strict=True)
-    for name, levels, ordered, relevance, bandwidth in described:
+    kinds = columns.levels, columns.ordered, columns.all_parts
+    described = zip(columns.names, *kinds, model.relevance_, model.bandwidth_, strict=True)
+    for name, levels, ordered, part, relevance, bandwidth in described:
         is_category = levels is not None and not ordered
         yield {
             "name": name,
-            "kind": "number" if levels is None else "ordered" if ordered else "category",
+            "kind": _kind(levels is not None, ordered, part),
             "levels": None if levels is None else len(levels),
             "relevance": float(relevance),
             "bandwidth": None if is_category else float(bandwidth),  # the kernel of a category has no bandwidth
         }
+
+
+def _kind(has_levels: bool, ordered: bool, part: "Part | None") -> str:
+    if part is not None:
+        return "duration" if part.name == "duration" else "date"
+    return "number" if not has_levels else "ordered" if ordered else "category"
 
 
 def _print_info(summary: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
 
-WORDS = " has words that count as missing numbers: {}"
+WORDS = " has words that count as missing values: {}"
 UNSEEN = " has values not seen in training, which count as missing: {}"
 
 
@@ -60,15 +60,17 @@ def _tell_doubts(data: str, facts: "FileFacts", may_be_short: bool) -> None:
 def text_columns(model: "SalsaRegressor", keep: Sequence[str] = ()) -> list[str] | type[str]:
     """Return the columns to read as text; str (all columns) if columns have no names.
 
-    These are categories, kept columns, and numbers that the training file did not write plainly.
+    These are categories, dates, kept columns, and numbers that the training file did not write plainly.
     """
+    from salsa.data.date_parts import TREND
     from salsa.fitted import fitted_of
 
     columns = model.columns_
     categories = [name for name, levels in zip(columns.names, columns.levels, strict=True) if levels is not None]
+    dates = [part.column for part in columns.parts if part is not None and part.name == TREND]
     return (
-        [*categories, *(fitted_of(model).formats or ()), *keep]
-        if hasattr(model, "feature_names_in_") or not categories
+        [*categories, *dates, *(fitted_of(model).formats or ()), *keep]
+        if hasattr(model, "feature_names_in_") or not (categories or dates)
         else str
     )
 
@@ -79,17 +81,20 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
     from salsa.cli.tables.reading import title
     from salsa.fitted import fitted_of
 
-    levels, formats = model.columns_.levels, fitted_of(model).formats or {}
+    columns, formats = model.columns_, fitted_of(model).formats or {}
+    levels, parts = ([of[j] for j in columns.first] for of in (columns.levels, columns.all_parts))
+    held = [any(model.relevance_[columns.source == place]) for place in range(len(levels))]
+    names = getattr(model, "feature_names_in_", table.columns).tolist()
+    timed = [name for name, part in zip(names, parts, strict=False) if part is not None]
     if hasattr(model, "feature_names_in_"):
-        names = model.feature_names_in_.tolist()
-        unused = [name for name, a in zip(names, model.relevance_, strict=True) if a == 0 and name not in table]
+        unused = [name for name, used in zip(names, held, strict=True) if not used and name not in table]
         require_columns(table, [name for name in names if name not in unused], data)
         table = table.assign(**dict.fromkeys(unused))  # missing
-        return known_features(table, dict(zip(names, levels, strict=True)), formats, data, unseen)
+        return known_features(table, dict(zip(names, levels, strict=True)), formats, data, unseen, timed)
     if table.shape[1] != model.n_features_in_:
         needed = f"the model was fitted without names and needs exactly its {model.n_features_in_} columns in order"
         raise ValueError(f"{title(data)} has {table.shape[1]} columns; {needed}")
-    return known_features(table, dict(zip(table.columns, levels, strict=True)), formats, data, unseen).to_numpy()
+    return known_features(table, dict(zip(names, levels, strict=True)), formats, data, unseen, timed).to_numpy()
 
 
 def tell(found: "Tally | Beyond", words: str, data: str) -> None:

@@ -17,10 +17,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _get_feature_names
 
 from salsa._utils.arrays import Floats
-from salsa.data.columns import Columns
+from salsa.data.columns import Columns, Settled, adopted_parts, merged_columns
 from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations, mean_weight
-from salsa.data.table_columns import learn_table, merged_columns
+from salsa.data.table_columns import learn_table
 from salsa.data.targets import (
     Groups,
     TargetValues,
@@ -61,17 +61,36 @@ class Survey(NamedTuple):
     targets: TargetValues
     groups: Groups | None
     prints: Prints
+    notes: tuple[str, ...] = ()  # why parts of dates were left out
+
+    def settled(self) -> tuple[Survey, Settled]:
+        """Return the survey without the parts of dates that the ranges of all rows do not allow."""
+        settled = self.columns.settled(self.low, self.high)
+        counts = self.counts.some(settled.keep)
+        low, high = settled.of(self.low), settled.of(self.high)
+        seen = self._replace(columns=settled.columns, low=low, high=high, counts=counts, notes=settled.notes)
+        return seen, settled
+
+    def _adopting(self, other: Survey) -> Survey:
+        """Return the survey in which columns without values have the parts of dates that they have in another one."""
+        if self.columns.names == other.columns.names or self.columns.table != other.columns.table:
+            return self
+        columns, places = adopted_parts(self.columns, other.columns, np.isnan(self.low))
+        low, high, counts = self.low[places], self.high[places], self.counts.some(places)
+        is_text = counts.is_text & np.array([part is None for part in columns.all_parts])
+        return self._replace(columns=columns, low=low, high=high, counts=counts._replace(is_text=is_text))
 
     def __add__(self, other: Survey) -> Survey:  # type: ignore[override]
         """Return the survey of the rows of both."""
-        _check_alike(self, other)
-        empty = np.isnan(self.low), np.isnan(other.low)
-        return self._replace(
-            columns=merged_columns(self.columns, other.columns, *empty),
-            low=np.fmin(self.low, other.low),
-            high=np.fmax(self.high, other.high),
+        one, other = self._adopting(other), other._adopting(self)
+        _check_alike(one, other)
+        empty = np.isnan(one.low), np.isnan(other.low)
+        return one._replace(
+            columns=merged_columns(one.columns, other.columns, *empty),
+            low=np.fmin(one.low, other.low),
+            high=np.fmax(one.high, other.high),
             rows=self.rows + other.rows,
-            counts=self.counts + other.counts,
+            counts=one.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
             prints=self.prints + other.prints,
@@ -88,7 +107,7 @@ def together(surveys: Iterable[Survey | None]) -> Survey:
     some = [seen for seen in surveys if seen is not None]
     if not some:
         raise ValueError("there are no rows: a fit needs at least one block with rows")
-    seen = reduce(Survey.__add__, some)
+    seen, _ = reduce(Survey.__add__, some).settled()
     return seen._replace(groups=telling_groups(seen.groups))
 
 
@@ -97,6 +116,11 @@ class Table(NamedTuple):
 
     survey: Survey
     rows: Observations
+
+    def settled(self) -> Table:
+        """Return the table without the parts of dates that its ranges do not allow."""
+        seen, settled = self.survey.settled()
+        return Table(seen, self.rows._replace(X=settled.of(self.rows.X)))
 
 
 def read_table(

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from salsa.data.columns import Columns
+
 Sets = tuple[tuple[int, ...], ...]  # positions of features, ascending within a set
 
 PARAMETER = "interaction_cst"
@@ -59,19 +61,28 @@ def _parsed(place: int, given: Any) -> tuple[Any, ...]:
     return features
 
 
-def resolved(allowed: Allowed, names: Sequence[str]) -> Allowed:
-    """Return sets of positions in a table with these columns; features in no set form one additional set.
+def resolved(allowed: Allowed, columns: Columns) -> Allowed:
+    """Return sets of positions of features; features in no set form one additional set.
 
-    Sets within other sets are dropped. All sets of k features are the same as a largest order k.
+    A column of dates stands for all of its parts. Sets within other sets are dropped. All sets of k features are the
+    same as a largest order k.
     """
-    D = len(names)
-    sets = [{_position(feature, place, names) for feature in S} for place, S in enumerate(allowed.sets)]
+    D = len(columns.names)
+    sets = [{j for name in S for j in _positions(name, place, columns)} for place, S in enumerate(allowed.sets)]
     others = set(range(D)).difference(*sets)
     found = maximal([*sets, others])
     size = len(found[0])
     if all(len(S) == size for S in found) and len(found) == comb(D, size):
         return Allowed(None if size == D else size)
     return Allowed(sets=found)
+
+
+def _positions(feature: Any, place: int, columns: Columns) -> list[int]:
+    """Return the positions of the features of a column, or of the part of a date that is named."""
+    if isinstance(feature, str) and feature in columns.names:
+        return [columns.names.index(feature)]
+    found: list[int] = np.flatnonzero(columns.source == _position(feature, place, columns.table)).tolist()
+    return found
 
 
 def _position(feature: Any, place: int, names: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 
-#: words for a missing value in a column of numbers, in small letters; readers of CSV know some of them already
+#: words for a missing value in a column of numbers or dates, in small letters; readers of CSV know some of them already
 MISSING_WORDS = frozenset(
     {
         *("?", "??", "???", "-", "--", "---", ".", "..", "..."),
@@ -84,6 +84,11 @@ class NumberFormat:
         return Style(self.decimal, self.thousands)
 
     @property
+    def unit(self) -> str:
+        """The unit or the currency; empty if there is none."""
+        return " ".join(filter(None, (self.before, self.after)))
+
+    @property
     def is_plain(self) -> bool:
         return self == NumberFormat()
 
@@ -107,7 +112,7 @@ class NumberFormat:
 
 
 def is_missing_word(text: str) -> bool:
-    """Whether a text in a column of numbers stands for a missing value."""
+    """Whether a text in a column of numbers or dates stands for a missing value."""
     return text.strip().lower() in MISSING_WORDS
 
 

@@ -25,8 +25,8 @@ class Judgeable(NamedTuple):
     def ascending(self) -> Judgeable:
         """Return the observations in ascending order: then their order in the table does not matter."""
         order = self.rows.ascending()
-        rows, unit = self.rows.some(order), None if self.unit is None else _numbered(self.unit[order])
-        rows = rows._replace(group=None if rows.group is None else _numbered(rows.group))
+        rows, unit = self.rows.some(order), None if self.unit is None else numbered(self.unit[order])
+        rows = rows._replace(group=None if rows.group is None else numbered(rows.group))
         return self._replace(rows=rows, places=self.places[order], unit=unit, counts=_at(self.counts, order))
 
 
@@ -38,7 +38,7 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
         rows, places = merged(kept, cells, pattern)
         unit, counts = _at(unit, places), _at(counts, places)
     mean = mean_weight(rows.weight)
-    rows = rows._replace(weight=rows.weight / mean, group=None if rows.group is None else _numbered(rows.group))
+    rows = rows._replace(weight=rows.weight / mean, group=None if rows.group is None else numbered(rows.group))
     return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
@@ -82,7 +82,7 @@ def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
     return (f"{copies} of {n} rows {what}, target included: {meaning}",)
 
 
-def _numbered(labels: Places) -> Places:
+def numbered(labels: Places) -> Places:
     """Return numbers 0, 1, ... of the labels in the order of their first rows: their names do not matter."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[inverse]
@@ -92,5 +92,5 @@ def _numbered_units(unit: Places | None) -> Places | None:
     """Return units by number; None if every row is a unit by itself."""
     if unit is None:
         return None
-    number = _numbered(unit)
+    number = numbered(unit)
     return None if int(number.max()) + 1 == len(number) else number

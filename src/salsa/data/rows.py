@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -117,6 +117,23 @@ class StreamedRows:
         blocks, counted = batches(self.parts(), what.fold, what.size, what.every), -(-self.n // what.every)
         with closing(mapped(what.function, blocks, self.threads)) as results:  # ends the threads, also on failure
             return reduce(what.add, each(results, told, -(-counted // what.size)))
+
+    def after(self, count: int) -> StreamedRows:
+        """Return the rows without the first ones, which are still read."""
+        return StreamedRows(partial(_without_first, self.parts, count), self.n - count, self.threads)
+
+
+def _without_first(parts: Callable[[], Iterable[Observations]], count: int) -> Iterator[Observations]:
+    for part in parts():
+        left = max(0, count - len(part.X))
+        if count < len(part.X):
+            yield part.some(slice(count, None))
+        count = left
+
+
+def no_folds(start: int, stop: int) -> Places:
+    """Return one fold for all rows, where folds do not matter."""
+    return np.zeros(stop - start, dtype=np.intp)
 
 
 def mean_weight(weight: Floats) -> float:

@@ -10,33 +10,55 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns, Level
+from salsa.data.date_parts import DURATION, Part
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _UNIT = re.compile(r".*\S\s*[\[(]([^\[\]()]+)[\])]\s*")  # "area [m2]", "speed (km/h)"
 
 
 def schema_of(columns: Columns, seen: Sequence[Floats], *, may_miss: bool, strict: bool) -> dict[str, Any]:
-    """Return the schema of a record with these columns, whose training values were `seen`, one array per column."""
-    kinds = zip(columns.names, columns.levels, columns.ordered, seen, strict=True)
+    """Return the schema of a record, with a field for every column of the table.
+
+    `seen` are the training values, one array per feature.
+    """
+    fields = zip(columns.table, columns.first, strict=True)
     return {
         "$schema": DIALECT,
         "type": "object",
-        "properties": {
-            name: _of_number(name, values, may_miss, strict)
-            if levels is None
-            else _of_category(levels, ordered, may_miss, strict)
-            for name, levels, ordered, values in kinds
-        },
-        "required": list(columns.names),
+        "properties": {name: _field(name, columns, j, seen[j], may_miss, strict) for name, j in fields},
+        "required": list(columns.table),
         "additionalProperties": False,
     }
 
 
-def _of_number(name: str, values: Floats, may_miss: bool, strict: bool) -> dict[str, Any]:
+def _field(name: str, columns: Columns, j: int, seen: Floats, may_miss: bool, strict: bool) -> dict[str, Any]:
+    """Return the schema of the column of the table whose first feature is j."""
+    levels, part = columns.levels[j], columns.all_parts[j]
+    if levels is not None:
+        return _of_category(levels, columns.ordered[j], may_miss, strict)
+    if part is None or part.name == DURATION:
+        return _of_number(name, seen, part, may_miss, strict)
+    return _of_date(part, seen, may_miss)
+
+
+def _of_date(trend: Part, seen: Floats, may_miss: bool) -> dict[str, Any]:
+    """Return the schema of a date; its range is the first and the last instant, in UTC if dates have a time zone."""
+    observed = seen[~np.isnan(seen)]
+    found = {"type": _or_null(["string"], may_miss), "format": "date-time", "x-kind": "date"}
+    if len(observed):
+        found["x-range"] = [trend.written(float(end)).replace(" ", "T") for end in (observed.min(), observed.max())]
+    return found
+
+
+def _of_number(name: str, values: Floats, duration: Part | None, may_miss: bool, strict: bool) -> dict[str, Any]:
+    """Return the schema of a number, or of a duration in its unit."""
     observed = values[~np.isnan(values)]
-    kinds = ["number", "boolean"] if np.isin(observed, (0.0, 1.0)).all() else ["number"]
-    found: dict[str, Any] = {"type": _or_null(kinds, may_miss), "x-kind": "number"}
-    if unit := _UNIT.fullmatch(name):
+    is_truth = duration is None and np.isin(observed, (0.0, 1.0)).all()
+    kinds = ["number", "boolean"] if is_truth else ["number"]
+    found: dict[str, Any] = {"type": _or_null(kinds, may_miss), "x-kind": "duration" if duration else "number"}
+    if duration is not None:
+        found["x-unit"] = duration.detail
+    elif unit := _UNIT.fullmatch(name):
         found["x-unit"] = unit[1].strip()
     if not len(observed):
         return found

@@ -13,8 +13,12 @@ from salsa.data.columns import Columns
 
 
 def monotone_signs(monotonic_cst: Any, columns: Columns) -> Places | None:
-    """Return 1, -1 or 0 for every column (D,), None if all are 0; ValueError names a wrong entry."""
-    names, sign = list(columns.names), np.zeros(len(columns.names), dtype=np.intp)
+    """Return 1, -1 or 0 for every feature (D,), None if all are 0; ValueError names a wrong entry.
+
+    The sign of a column of dates is the sign of its trend.
+    """
+    names, sign = list(columns.table), np.zeros(len(columns.names), dtype=np.intp)
+    first = columns.first  # of a date, the trend
     if isinstance(monotonic_cst, Mapping):
         given = list(monotonic_cst.items())
         if unknown := [name for name, _ in given if name not in names]:
@@ -29,8 +33,10 @@ def monotone_signs(monotonic_cst: Any, columns: Columns) -> Places | None:
     for name, value in given:
         if isinstance(value, bool) or not isinstance(value, numbers.Real) or value not in (-1, 0, 1):
             raise ValueError(f"monotonic_cst: column {name!r} has {value!r}: give 1 (increasing), -1 (decreasing) or 0")
-        sign[names.index(name)] = round(float(value))
+        sign[first[names.index(name)]] = round(float(value))
     if (odd := np.flatnonzero((sign != 0) & columns.categorical)).size:
         advice = "give it 0, or make it an ordered category of pandas, which counts as numbers"
-        raise ValueError(f"monotonic_cst: column {names[odd[0]]!r} holds categories, which have no order: {advice}")
+        raise ValueError(
+            f"monotonic_cst: column {columns.names[odd[0]]!r} holds categories, which have no order: {advice}"
+        )
     return sign if sign.any() else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import numbers
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -17,22 +17,38 @@ from sklearn.utils import check_array
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import warn_user
-from salsa.data.columns import Columns, Level, some_of
+from salsa.data.columns import Columns, Feature, Level, gathered, some_of, sorted_levels
+from salsa.data.date_parts import DURATION, DURATION_UNITS, Part, date_features
 from salsa.data.records import check_single_values
+from salsa.data.stamps import Stamps, are_iso, read_durations, read_stamps, stamps_of_objects, stamps_of_texts
 
 ESTIMATOR = "SalsaRegressor"  # the name in scikit-learn's messages
 
 _TEXT = (str, pd.Interval)
 _NUMBER = (numbers.Real, np.bool_, Decimal)
 _MISSING = (type(None), type(pd.NA), type(pd.NaT))
-_DATE = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64, pd.Period)
+_DATE = (datetime.date, np.datetime64)
+_DURATION = (datetime.timedelta, np.timedelta64)
+_OTHER_TIME = (datetime.time, pd.Period)
 _NESTED = (list, tuple, set, np.ndarray)
 _BYTES = (bytes, bytearray, memoryview)
 _WIDE = (nw.Decimal, nw.Int128, nw.UInt128)  # types that NumPy does not have
 
 
+class RawColumn(NamedTuple):
+    """A column as it was given: numbers with NaN, distinct values and the index of each row's value, or stamps."""
+
+    name: str
+    entries: NDArray[Any]  # (n,): numbers, or indices of distinct values, -1 where missing; seconds of durations
+    distinct: NDArray[Any] | None = None  # None for numbers
+    category: bool = False  # by dtype
+    order: tuple[Level, ...] = ()  # all levels of an ordered category
+    stamps: Stamps | None = None
+    is_duration: bool = False
+
+
 class LearnedTable(NamedTuple):
-    """A training table: its columns, and its rows as floats."""
+    """A training table: its columns with all parts of dates, and its rows as floats."""
 
     columns: Columns
     X: Floats  # (n, D)
@@ -42,76 +58,43 @@ class LearnedTable(NamedTuple):
 def learn_columns(X: Any, categorical_features: Any = "from_dtype") -> tuple[Columns, Floats]:
     """Return the columns of a training table, and the table as floats (n, D)."""
     columns, rows, _ = learn_table(X, categorical_features)
-    return columns, rows
+    settled = columns.settled(np.fmin.reduce(rows, axis=0), np.fmax.reduce(rows, axis=0))
+    return settled.columns, settled.of(rows)
 
 
 def learn_table(X: Any, categorical_features: Any) -> LearnedTable:
     """Return the columns of a training table, the table as floats, and which columns are text by default."""
-    table = _read(X)
+    table = read_columns(X)
     names = tuple(column.name for column in table)
     by_dtype = isinstance(categorical_features, str) and categorical_features == "from_dtype"
     chosen = np.zeros(len(names), dtype=bool) if by_dtype else _chosen(categorical_features, names)
-    kinds = [_learned(column, bool(take), by_dtype) for column, take in zip(table, chosen, strict=True)]
-    columns = Columns(names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
+    table = [column if take else _with_dates(column) for column, take in zip(table, chosen, strict=True)]
+    pairs = zip(table, chosen, strict=True)
+    columns = gathered([feature for column, take in pairs for feature in _learned(column, bool(take), by_dtype)])
     is_text = np.array([column.distinct is not None and not column.category for column in table], dtype=bool) & ~chosen
-    return LearnedTable(columns, _encoded(table, columns.codes), is_text)
+    return LearnedTable(columns, _encoded(table, columns), is_text[columns.source])
 
 
 def encode_table(X: Any, records: Sequence[Sequence[Any]] | None, columns: Columns) -> Floats:
     """Return a table, or records as rows of values, as floats (n, D); see ``Columns.encode``."""
-    table = _read(X, columns.names) if records is None else _read_records(records, columns)
-    return _encoded(table, columns.codes)
+    table = read_columns(X, columns.table) if records is None else _read_records(records, columns)
+    return _encoded(table, columns)
 
 
-def merged_columns(one: Columns, other: Columns, *empty: NDArray[np.bool_]) -> Columns:
-    """Merge the columns of two tables with the same names; `empty` are two masks (D,) of columns without values."""
-    kinds = [
-        _merged_kind(name, *kinds) for name, *kinds in zip(one.names, _kinds(one), _kinds(other), *empty, strict=True)
-    ]
-    return Columns(one.names, tuple(levels for levels, _ in kinds), tuple(ordered for _, ordered in kinds))
-
-
-_Kind = tuple[tuple[Level, ...] | None, bool]  # levels, and whether they have an order
-
-
-def _kinds(columns: Columns) -> list[_Kind]:
-    return list(zip(columns.levels, columns.ordered, strict=True))
-
-
-def _merged_kind(name: str, one: _Kind, other: _Kind, one_empty: bool, other_empty: bool) -> _Kind:
-    """Merge the kinds of a column in two tables; a column without values takes the kind of the other."""
-    if one == other or (other_empty and not other[0]):
-        return one
-    if one_empty and not one[0]:
-        return other
-    if one[0] is None or other[0] is None or one[1] or other[1]:
-        problem = "holds numbers in some blocks and categories in others, or categories in another order"
-        raise ValueError(f"column {name!r} {problem}; give it the same dtype in all blocks")
-    return _sorted_levels({*one[0], *other[0]}), False
-
-
-def _sorted_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
-    return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
-
-
-class _Column(NamedTuple):
-    """A column as it was given: numbers with NaN, or distinct values and the index of each row's value among them."""
-
-    name: str
-    entries: NDArray[Any]  # (n,): numbers, or indices of distinct values, -1 where missing
-    distinct: NDArray[Any] | None = None  # None for numbers
-    category: bool = False  # by dtype
-    order: tuple[Level, ...] = ()  # all levels of an ordered category
-
-
-def _learned(column: _Column, chosen: bool, by_dtype: bool) -> tuple[tuple[Level, ...] | None, bool]:
-    """Return the levels (None for numbers), and whether they are ordered; chosen columns and text are categories."""
+def _learned(column: RawColumn, chosen: bool, by_dtype: bool) -> list[Feature]:
+    """Return the features of a column: the parts of a date, or one; chosen columns and text are categories."""
+    if chosen and (column.stamps is not None or column.is_duration):
+        raise ValueError(f"categorical_features: column {column.name!r} holds dates or durations; turn them into text")
+    if column.stamps is not None:
+        return [Feature(part.feature, part=part) for part in date_features(column.name, column.stamps.zone)]
+    if column.is_duration:
+        return [Feature(column.name, part=Part(column.name, DURATION, "seconds"))]
     if not chosen and column.distinct is None and not (by_dtype and column.category):
-        return None, False
+        return [Feature(column.name)]
     if column.order and not chosen:
-        return column.order, True
-    _, distinct = _places(column)
-    return _sorted_levels(set(map(_level, distinct))), False
+        return [Feature(column.name, column.order, True)]
+    _, distinct = _places_of(column)
+    return [Feature(column.name, sorted_levels(set(map(_level_of, distinct))))]
 
 
 def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
@@ -133,15 +116,24 @@ def _chosen(features: Any, names: Sequence[str]) -> NDArray[np.bool_]:
     return mask
 
 
-def _encoded(table: list[_Column], codes: Sequence[dict[Level, float] | None]) -> Floats:
-    """Return numbers and codes (n, D); unknown levels become NaN, with one warning for all columns."""
-    encoded = np.empty((len(table[0].entries), len(table)))
-    unseen: list[tuple[_Column, NDArray[np.bool_]]] = []
-    for j, (column, known) in enumerate(zip(table, codes, strict=True)):
-        if known is None:
-            encoded[:, j] = _numbers(column)
+def _encoded(table: list[RawColumn], columns: Columns) -> Floats:
+    """Return features (n, D); unknown levels become NaN, with one warning for all columns."""
+    if len(table) != len(columns.table):
+        raise ValueError(f"the table has {len(table)} columns, the training table had {len(columns.table)}")
+    encoded = np.empty((len(table[0].entries), len(columns.names)))
+    unseen: list[tuple[RawColumn, NDArray[np.bool_]]] = []
+    for j, (place, known, part) in enumerate(zip(columns.source, columns.codes, columns.all_parts, strict=True)):
+        column = table[place]
+        if part is not None and part.name != DURATION:
+            table[place] = column = with_stamps(column)
+            assert column.stamps is not None
+            encoded[:, j] = part.of(column.stamps)
+        elif part is not None:
+            encoded[:, j] = _durations_of(column) / DURATION_UNITS[part.detail or "seconds"]
+        elif known is None:
+            encoded[:, j] = _numbers_of(column)
         else:
-            encoded[:, j], strange = _codes(column, known)
+            encoded[:, j], strange = _codes_of(column, known)
             if strange.any():
                 unseen.append((column, strange))
     if unseen:
@@ -149,7 +141,36 @@ def _encoded(table: list[_Column], codes: Sequence[dict[Level, float] | None]) -
     return encoded
 
 
-def _numbers(column: _Column) -> NDArray[Any]:
+def _with_dates(column: RawColumn) -> RawColumn:
+    """Return a column of text with its stamps if all texts are dates of ISO 8601; other columns stay as they are."""
+    if column.distinct is None or column.category or not are_iso(column.distinct):
+        return column
+    return with_stamps(column)
+
+
+def with_stamps(column: RawColumn) -> RawColumn:
+    """Return a column with its stamps; ValueError if it holds something else."""
+    if column.stamps is not None:
+        return column
+    if column.distinct is None:
+        if not np.isnan(column.entries).all():
+            advice = "it held dates in training; give dates, or text such as 2026-01-31"
+            raise ValueError(f"column {column.name!r} holds numbers; {advice}")
+        places = np.full(len(column.entries), -1)
+        return column._replace(stamps=stamps_of_texts(column.name, (), places))
+    return column._replace(stamps=stamps_of_texts(column.name, column.distinct, column.entries), distinct=None)
+
+
+def _durations_of(column: RawColumn) -> NDArray[Any]:
+    """Return durations in seconds (n,)."""
+    if not column.is_duration and (column.distinct is not None or not np.isnan(column.entries).all()):
+        raise ValueError(f"column {column.name!r} held durations in training; give durations, such as pandas.Timedelta")
+    return column.entries
+
+
+def _numbers_of(column: RawColumn) -> NDArray[Any]:
+    if column.stamps is not None or column.is_duration:
+        raise ValueError(f"column {column.name!r} holds dates or durations; it held numbers in training")
     if column.distinct is None:
         return column.entries
     is_text = np.array([*(isinstance(value, _TEXT) for value in column.distinct), False])[column.entries]
@@ -161,14 +182,16 @@ def _numbers(column: _Column) -> NDArray[Any]:
     return np.full(len(column.entries), np.nan)
 
 
-def _codes(column: _Column, code: dict[Level, float]) -> tuple[Floats, NDArray[np.bool_]]:
+def _codes_of(column: RawColumn, code: Mapping[Level, float]) -> tuple[Floats, NDArray[np.bool_]]:
     """Return codes of levels (n,), NaN if missing or unknown, and the mask (n,) of unknown levels."""
-    places, distinct = _places(column)
-    codes = np.array([*(code.get(_level(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last, NaN
+    if column.stamps is not None or column.is_duration:
+        raise ValueError(f"column {column.name!r} holds dates or durations; it held categories in training")
+    places, distinct = _places_of(column)
+    codes = np.array([*(code.get(_level_of(value), np.nan) for value in distinct), np.nan])[places]  # -1: the last, NaN
     return codes, np.isnan(codes) & (places >= 0)
 
 
-def _places(column: _Column) -> tuple[NDArray[np.intp], NDArray[Any]]:
+def _places_of(column: RawColumn) -> tuple[NDArray[np.intp], NDArray[Any]]:
     """Return the index of each row's value among the distinct values (n,), -1 if missing, and the distinct values."""
     return _factorized(column.entries) if column.distinct is None else (column.entries, column.distinct)
 
@@ -178,7 +201,7 @@ def _factorized(values: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[Any]]:
     return places, np.asarray(distinct)
 
 
-def _level(value: Any) -> Level:
+def _level_of(value: Any) -> Level:
     """Return a plain Python value; equal values of different types become one level."""
     if isinstance(value, _TEXT):
         return str(value)
@@ -188,12 +211,12 @@ def _level(value: Any) -> Level:
     return number if number == value else float(value)
 
 
-def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
+def _warn_unseen(unseen: list[tuple[RawColumn, NDArray[np.bool_]]]) -> None:
     """Warn once about all columns with unknown levels."""
     names = [column.name for column, _ in unseen]
     column, strange = unseen[0]
-    places, distinct = _places(column)
-    example = _level(distinct[places[strange.argmax()]])
+    places, distinct = _places_of(column)
+    example = _level_of(distinct[places[strange.argmax()]])
     rows = int(np.logical_or.reduce([strange for _, strange in unseen]).sum())
     subject = f"column {names[0]!r} has" if len(names) == 1 else f"columns {some_of(names)} have"
     where = f"{_count(rows, 'row')} in {_count(len(names), 'column')}"
@@ -201,7 +224,7 @@ def _warn_unseen(unseen: list[tuple[_Column, NDArray[np.bool_]]]) -> None:
     warn_user(f"{problem}; they count as missing")
 
 
-def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:
+def read_columns(X: Any, names: Sequence[str] = ()) -> list[RawColumn]:
     """Return the columns of a data frame, an array or a list of rows; `names` are for tables without names."""
     frame = nw.from_native(X, pass_through=True)
     if isinstance(frame, nw.LazyFrame):
@@ -215,13 +238,21 @@ def _read(X: Any, names: Sequence[str] = ()) -> list[_Column]:
     return [_column(name, values) for name, values in zip(names, rows.T, strict=True)]
 
 
-def _read_records(records: Sequence[Sequence[Any]], columns: Columns) -> list[_Column]:
-    """Return the columns of rows whose values are in the order of the names."""
-    check_single_values(records, columns.names)
-    table = np.empty((len(records), len(columns.names)), dtype=object)
+def _read_records(records: Sequence[Sequence[Any]], columns: Columns) -> list[RawColumn]:
+    """Return the columns of rows whose values are in the order of the table's columns."""
+    check_single_values(records, columns.table)
+    table = np.empty((len(records), len(columns.table)), dtype=object)
     table[:] = records
-    kinds = zip(columns.names, table.T, columns.levels, strict=True)
-    return [_column(name, values, is_text=levels is not None) for name, values, levels in kinds]
+    features = zip(columns.table, table.T, columns.first, strict=True)
+    return [_read_field(name, values, columns.levels[j], columns.all_parts[j]) for name, values, j in features]
+
+
+def _read_field(name: str, values: NDArray[Any], levels: tuple[Level, ...] | None, part: Part | None) -> RawColumn:
+    """Return the column of one field of records; numbers in the place of durations are in the unit of the model."""
+    column = _column(name, values, is_text=levels is not None)
+    if part is None or part.name != DURATION or column.is_duration or column.distinct is not None:
+        return column
+    return column._replace(entries=column.entries * DURATION_UNITS[part.detail or "seconds"], is_duration=True)
 
 
 def _checked(X: Any) -> NDArray[Any]:
@@ -242,13 +273,16 @@ def _as_array(X: Any) -> Any:
     return array if array.dtype.kind in "biufc" else np.array(X, dtype=object)
 
 
-def _read_series(series: Any) -> _Column:
+def _read_series(series: Any) -> RawColumn:
     name, dtype = str(series.name), series.dtype
     if dtype.is_nested():
         raise ValueError(_nested(name))
     if dtype.is_numeric() or dtype == nw.Boolean:
         exact = dtype not in _WIDE and series.null_count() == 0
         return _column(name, (series if exact else series.cast(nw.Float64)).to_numpy())
+    if dtype == nw.Date or dtype == nw.Datetime:
+        stamps = read_stamps(series)
+        return RawColumn(name, np.empty(len(stamps.utc)), stamps=stamps)
     column = _column(name, _entries(series), is_text=dtype == nw.String and not _holds_objects(series))
     return column._replace(category=dtype in (nw.Categorical, nw.Enum), order=_order(series))
 
@@ -272,20 +306,22 @@ def _order(series: Any) -> tuple[Level, ...]:
     """Return the levels of an ordered category of pandas; empty for other columns."""
     dtype = getattr(series.to_native(), "dtype", None)
     if isinstance(dtype, pd.CategoricalDtype) and dtype.ordered:
-        return tuple(map(_level, dtype.categories))
+        return tuple(map(_level_of, dtype.categories))
     return ()
 
 
-def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
+def _column(name: str, values: NDArray[Any], is_text: bool = False) -> RawColumn:
     """Return numbers if all values are numbers, otherwise distinct values and indices; errors name the column."""
     kinds = set(map(type, values)) if values.dtype == object else {values.dtype.type}
     for kind in kinds:
         _check_kind(name, kind)
+    if (timed := _timed(name, values, kinds)) is not None:
+        return timed
     if is_text or any(issubclass(kind, _TEXT) for kind in kinds):
         places, distinct = _factorized(values.astype(object))
         infinite = [not isinstance(value, _TEXT) and bool(_infinite(value)) for value in distinct]
         _check_finite(name, np.array([*infinite, False])[places])
-        return _Column(name, places, distinct)
+        return RawColumn(name, places, distinct)
     if values.dtype == object:
         missing = pd.isna(values)
         _check_finite(name, _infinite(np.where(missing, 0, values)).astype(bool))
@@ -294,16 +330,28 @@ def _column(name: str, values: NDArray[Any], is_text: bool = False) -> _Column:
         with np.errstate(over="ignore"):  # from long double
             values = values.astype(np.float64, copy=False)
         _check_finite(name, np.isinf(values))
-    return _Column(name, values)
+    return RawColumn(name, values)
+
+
+def _timed(name: str, values: NDArray[Any], kinds: set[type]) -> RawColumn | None:
+    """Return a column of dates or of durations; None if it holds neither, ValueError if it holds other values too."""
+    if not any(issubclass(kind, (*_DATE, *_DURATION)) for kind in kinds - {type(pd.NaT)}):
+        return None
+    held = set(map(type, values[~pd.isna(values)])) if values.dtype == object else kinds
+    if all(issubclass(kind, _DATE) for kind in held):
+        return RawColumn(name, np.empty(len(values)), stamps=stamps_of_objects(name, values))
+    if all(issubclass(kind, _DURATION) for kind in held):
+        return RawColumn(name, read_durations(values), is_duration=True)
+    raise ValueError(f"column {name!r} holds dates or durations beside other values; give it one type of values")
 
 
 def _check_kind(name: str, kind: type) -> None:
-    """Raise an error with advice unless values of this type are numbers, text or missing."""
-    if issubclass(kind, _MISSING):
+    """Raise an error with advice unless values of this type are numbers, text, dates, durations or missing."""
+    if issubclass(kind, (*_MISSING, *_DATE, *_DURATION)):
         return
-    if issubclass(kind, _DATE):
-        advice = "turn them into numbers, such as the year, the month or the days since some date"
-        raise ValueError(f"column {name!r} holds dates, times or durations; {advice}")
+    if issubclass(kind, _OTHER_TIME):
+        advice = "give dates, such as Period.to_timestamp() returns, or numbers, such as the hour"
+        raise ValueError(f"column {name!r} holds times without a date, or periods; {advice}")
     if issubclass(kind, _NESTED):
         raise ValueError(_nested(name))
     if issubclass(kind, _BYTES):

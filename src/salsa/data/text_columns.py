@@ -89,6 +89,10 @@ class Counts(NamedTuple):
     numbers: NDArray[np.int64]  # (D,) numbers in columns of categories
     is_text: NDArray[np.bool_]  # (D,) columns of text that neither dtype nor user calls categories
 
+    def some(self, features: NDArray[np.intp]) -> Counts:
+        """Return the counts of some of the features."""
+        return Counts(self.values[features], self.numbers[features], self.is_text[features])
+
     def __add__(self, other: Counts) -> Counts:  # type: ignore[override]
         return Counts(self.values + other.values, self.numbers + other.numbers, self.is_text | other.is_text)
 
@@ -124,7 +128,7 @@ def _doubt(levels: tuple[Level, ...], values: int, numbers: int) -> str:
     if numbers == values and len(levels) > FEW_LEVELS and not any(map(_is_code, levels)):
         return "holds numbers as text: turn it into numbers, as pandas.to_numeric does"
     if are_dates(levels):
-        return "holds dates or times: turn them into numbers, such as the year, the month or the days since some date"
+        return "holds dates or times: write them as in 2026-01-31, or turn them into dates, as pandas.to_datetime does"
     if have_units(levels):
         return f"looks like numbers with a unit or separators, such as {levels[0]!r}: leave only the number"
     if are_identifiers(values, len(levels)):

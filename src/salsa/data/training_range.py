@@ -9,6 +9,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa._utils.user_warning import OutsideRangeWarning, warn_user
+from salsa.data.columns import Columns
 from salsa.data.records import are_records
 
 SLACK = 1.0  # share of the range that rows may lie beyond its ends without a warning
@@ -35,11 +36,15 @@ def encoded(model: Any, X: Any) -> Floats:
     return rows
 
 
-def limits_of(expansion: Any) -> tuple[Floats, Floats]:
-    """Return the limits (D,) of values that are not far outside the training range of a function."""
+def limits_of(expansion: Any, columns: Columns) -> tuple[Floats, Floats]:
+    """Return the limits (D,) of values that are not far outside the training range of a function.
+
+    Features that are not used, and places on a circle, have no limits.
+    """
     low, high = expansion.ends
     width = high - low
-    slack = np.where((expansion.kernel.relevance > 0) & (width > 0), SLACK * width, np.inf)
+    counts = (expansion.kernel.relevance > 0) & (width > 0) & ~columns.cyclic
+    slack = np.where(counts, SLACK * width, np.inf)
     return low - slack, high + slack
 
 
@@ -55,8 +60,9 @@ class Beyond:
 
     def __init__(self, model: Any) -> None:
         self._low, self._high = model.expansion_.ends
-        self._limits = limits_of(model.expansion_)
+        self._limits = limits_of(model.expansion_, model.columns_)
         self._names: Sequence[str] = model.columns_.names
+        self._parts = model.columns_.all_parts
         self._rows = self._all = 0
         self._below, self._above = np.zeros((2, len(self._names)), dtype=np.int64)
 
@@ -82,4 +88,6 @@ class Beyond:
 
     def _where(self, j: int) -> list[str]:
         sides = ((self._below[j], "below", self._low[j]), (self._above[j], "above", self._high[j]))
-        return [f"{self._names[j]!r} {side} {end:.4g} in {count}" for count, side, end in sides if count]
+        ends = [f"{end:.4g}" if self._parts[j] is None else self._parts[j].written(end) for _, _, end in sides]
+        told = zip(sides, ends, strict=True)
+        return [f"{self._names[j]!r} {side} {end} in {count}" for (count, side, _), end in told if count]

@@ -2,6 +2,7 @@
 
 from salsa.explain.anova import Anova, decompose
 from salsa.explain.displays import (
+    AnovaDisplay,
     CalibrationDisplay,
     EffectDisplay,
     ImportanceDisplay,
@@ -15,6 +16,7 @@ from salsa.explain.shapley import Shapley, shapley
 
 __all__ = [
     "Anova",
+    "AnovaDisplay",
     "Axis",
     "CalibrationDisplay",
     "Effect",

@@ -30,6 +30,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
+from salsa.data.number_format import NumberFormat
 from salsa.data.training_range import encoded
 from salsa.explain.effects import Axis, Effect, grid, term
 from salsa.explain.row_shares import feature_shares, response, some_rows, term_shares
@@ -40,6 +41,8 @@ from salsa.uncertainty import Unavailable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from salsa.explain.displays import AnovaDisplay, ImportanceDisplay
 
 #: Grid points per axis of an effect of one feature, of two features, and of three or more
 GRID_SIZES = (101, 41, 11)
@@ -97,7 +100,7 @@ class Anova:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of all columns."""
+        """Names of all features: the columns, and the parts of dates such as "date: time of year"."""
         return self.subject.columns.names
 
     @property
@@ -121,6 +124,14 @@ class Anova:
         return None if self.subject.rows is None else some_rows(self.subject.rows)
 
     @cached_property
+    def features_over_rows(self) -> Floats:
+        """Shares over rows of features (D,): effects are split equally among their features; NaN without rows."""
+        if self.rows is None:
+            return np.full(len(self.features), np.nan)
+        with one_blas_thread():
+            return feature_shares(self.subject, self._scaled[0], self.rows, self._response)
+
+    @cached_property
     def terms_over_rows(self) -> tuple[Floats, Floats]:
         """Shares over rows of the effects of single features (D,) and of pairs (D, D); NaN if rows are not known."""
         if self.rows is None:
@@ -137,7 +148,7 @@ class Anova:
         sum to one, and can be negative. They are NaN if the rows are not known (see ``decompose``).
         """
         first, total = self._share(self._variances.mains), self._share(self._variances.totals)
-        columns = {"first_order": first, "total": total, "share_over_rows": self._features_over_rows}
+        columns = {"first_order": first, "total": total, "share_over_rows": self.features_over_rows}
         return pd.DataFrame({"feature": self.features, **columns})
 
     def importance(self) -> pd.DataFrame:
@@ -172,9 +183,10 @@ class Anova:
     def effect(self, *features: str | int, points: Sequence[Any] | None = None, band: bool = True) -> Effect:
         """Return the effect of one feature, or of several beyond the effects of fewer of them, on a grid of values.
 
-        points holds one list of values per feature; None: a grid over the background, where two or more features show
-        only the most frequent levels of a category. Features are given by name, or by number from 0. band=True computes
-        sd, which needs the n x n kernel matrix of the training rows for an exact model; band=False leaves sd None.
+        points holds one list of values per feature, dates for a part of a date; None: a grid over the background, where
+        two or more features show only the most frequent levels of a category. Features are given by name, or by number
+        from 0. band=True computes sd, which needs the n x n kernel matrix of the training rows for an exact model;
+        band=False leaves sd None.
         """
         S = self._set(features)
         if points is None:
@@ -211,11 +223,27 @@ class Anova:
         parts[:, 0] += self.subject.expansion.offset[self.output]
         return parts
 
-    def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
-        """Draw the variance share of each feature: by itself, in interactions, and over the rows if they are known."""
-        from salsa.explain.displays import ImportanceDisplay
+    def strongest(self, most: int) -> list[tuple[int, ...]]:
+        """Return the features of the `most` effects of largest variance share, of one or two features, as numbers."""
+        variances = self._variances
+        shares: dict[tuple[int, ...], float] = {(j,): variances.mains[j] for j in self.subject.active}
+        if self.order > 1:
+            shares |= {(j, k): variances.pairs[j, k] for j, k in combinations(self.subject.active, 2)}
+        ranking = sorted(shares, key=lambda S: -shares[S])
+        return [S for S in ranking[:most] if shares[S] > 0]
 
-        return ImportanceDisplay.from_anova(self).plot(ax, most)
+    def plot(self, ax: Axes | None = None, most: int | None = None) -> AnovaDisplay | ImportanceDisplay:
+        """Draw four pictures on a new figure: the importance of features, and the three strongest effects.
+
+        On given axes, draw the importance alone: the variance share of each feature by itself, in interactions, and
+        over the rows if they are known. At most `most` features are shown; None: 12 beside effects, 20 alone.
+        ``AnovaDisplay.plot`` draws on four given axes.
+        """
+        from salsa.explain.displays import AnovaDisplay, ImportanceDisplay
+
+        if ax is None:
+            return AnovaDisplay.from_anova(self).plot(most=12 if most is None else most)
+        return ImportanceDisplay.from_anova(self).plot(ax, 20 if most is None else most)
 
     @property
     def _coef(self) -> Floats:
@@ -243,12 +271,14 @@ class Anova:
         return variance / (self._variances.total or 1.0)
 
     def _axis(self, j: int, points: Floats) -> Axis:
-        return Axis(self.features[j], points, self.subject.labels(j, points), self.subject.background[j])
+        labels, part = self.subject.labels(j, points), self.subject.columns.all_parts[j]
+        written = (fitted_of(self.model).formats or {}).get(self.features[j], NumberFormat())
+        return Axis(self.features[j], points, labels, self.subject.background[j], part, written.unit)
 
     def _grid(self, j: int, size: int, many: bool) -> Floats:
         levels = self.subject.columns.levels[j]
         limit = None if levels is None else len(levels) if many else SURFACE_LEVELS
-        return grid(self.subject.background[j], size, limit)
+        return grid(self.subject.background[j], size, limit, self.subject.columns.all_parts[j])
 
     def _sd_at(self, S: list[int], rows: Floats) -> Floats:
         """Return the posterior standard deviation (m,) of f_S at values (m, |S|) of its features."""
@@ -285,14 +315,6 @@ class Anova:
         assert self.rows is not None
         rounding = rounding_variance(self.subject, *self._scaled)
         return response(self.subject, self._scaled[0], self.rows, rounding)
-
-    @cached_property
-    def _features_over_rows(self) -> Floats:
-        """The shares over rows (D,) of features."""
-        if self.rows is None:
-            return np.full(len(self.features), np.nan)
-        with one_blas_thread():
-            return feature_shares(self.subject, self._scaled[0], self.rows, self._response)
 
     def _share_of(self, S: list[int]) -> float:
         if len(S) == 1:

@@ -30,6 +30,8 @@ from salsa.kernels.symmetric import each_outside
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from salsa.explain.displays import WaterfallDisplay
+
 
 def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = None) -> Shapley:
     """Return how much each feature adds to the prediction of each row of X, relative to the mean over the background.
@@ -61,22 +63,36 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
     return Shapley(subject, rows, reduce(np.add, values))
 
 
+def by_column(subject: Subject, values: Floats, axis: int) -> Floats:
+    """Sum values along an axis of features over the parts of every date, to one for each column of the table."""
+    first = subject.columns.first
+    return values if len(first) == values.shape[axis] else np.add.reduceat(values, first, axis=axis)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Shapley:
     """Shapley values of predictions. The prediction of a row is the base value plus the sum of the row's values."""
 
     subject: Subject
     rows: Floats  # (n, D), encoded
-    all_values: Floats  # (n, D, q), for all q outputs
+    all_values: Floats  # (n, D, q), for all q outputs and all features: parts of dates count one by one
 
     def __repr__(self) -> str:
-        n, D, q = self.all_values.shape
+        n, D, q = len(self.rows), len(self.features), self.all_values.shape[2]
         return f"Shapley values of {n} rows, {D} features, {q} outputs"
 
     @property
     def values(self) -> Floats:
-        """Shapley values of shape (n, D), or (n, D, q) for a model with q > 1 outputs."""
-        return self.all_values[:, :, 0] if self.all_values.shape[2] == 1 else self.all_values
+        """Shapley values of shape (n, D), or (n, D, q) for a model with q > 1 outputs.
+
+        D is the number of columns of the table. The value of a date is the sum of the values of its parts.
+        """
+        values = by_column(self.subject, self.all_values, 1)
+        return values[:, :, 0] if values.shape[2] == 1 else values
+
+    def parts(self, output: int = 0) -> pd.DataFrame:
+        """Return the Shapley values of one output, one column per feature: parts of dates have columns of their own."""
+        return pd.DataFrame(self.all_values[:, :, output], columns=list(self.subject.columns.names))
 
     @property
     def base_value(self) -> Any:
@@ -92,12 +108,12 @@ class Shapley:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """Names of all columns."""
-        return self.subject.columns.names
+        """Names of all columns of the table."""
+        return self.subject.columns.table
 
     @property
     def data(self) -> pd.DataFrame:
-        """Explained rows as a table, with the labels of categories instead of codes."""
+        """Explained rows as a table, with the labels of categories instead of codes, and dates in UTC."""
         return self.subject.frame(self.rows)
 
     def interactions(self, row: int = 0, output: int = 0) -> pd.DataFrame:
@@ -106,14 +122,15 @@ class Shapley:
         Half of what a pair adds is at (j, k), the other half at (k, j). The diagonal holds what a feature adds by
         itself. Each row of the table sums to the Shapley value of its feature.
         """
-        n, _, q = self.all_values.shape
+        n, D, q = self.all_values.shape
         if row not in range(-n, n) or output not in range(q):
             raise ValueError(f"row={row!r}, output={output!r}: there are {n} rows and {q} outputs, numbered from 0")
-        matrix = np.zeros((len(self.features), len(self.features)))
+        matrix = np.zeros((D, D))
         for term in self.subject.terms:
             if term.order > 1:
                 matrix[np.ix_(term.active, term.active)] += self._pairs(term, row, output)
         matrix[np.diag_indices_from(matrix)] = self.all_values[row, :, output] - matrix.sum(axis=1)
+        matrix = by_column(self.subject, by_column(self.subject, matrix, 0), 1)
         return pd.DataFrame(matrix, index=list(self.features), columns=list(self.features))
 
     def explanation(self) -> Any:
@@ -126,12 +143,12 @@ class Shapley:
         return Explanation(
             self.values,
             base_values=np.array(base),
-            data=self.rows,
+            data=self.rows if len(self.features) == self.rows.shape[1] else self.data.to_numpy(),
             display_data=self.data.to_numpy(),
             feature_names=list(self.features),
         )
 
-    def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: int = 0) -> Axes:
+    def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: int = 0) -> WaterfallDisplay:
         """Draw a waterfall from the base value to the prediction of one row, feature by feature."""
         from salsa.explain.displays import WaterfallDisplay
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,8 +19,11 @@ from salsa._utils.blas import one_blas_thread
 from salsa._utils.memory import row_blocks
 from salsa._utils.user_warning import TooFewRowsWarning
 from salsa.data.columns import Columns
+from salsa.data.date_parts import DURATION, TREND, WEEK, Part, as_dates
+from salsa.data.table_columns import read_columns, with_stamps
 from salsa.data.training_range import encoded
 from salsa.expansion import KernelExpansion
+from salsa.explain.effects import MISSING
 from salsa.explain.kernel_term import KernelTerm
 from salsa.fitted import fitted_of
 from salsa.kernels import Kernel
@@ -27,8 +31,6 @@ from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 from salsa.uncertainty.scored import ScoredUncertainty
-
-MISSING = "missing"
 
 
 class Rows(NamedTuple):
@@ -127,17 +129,29 @@ class Subject:
         if isinstance(feature, str):
             if feature in names:
                 return names.index(feature)
+            if feature in self.columns.table:
+                return self._only_part(feature)
             near = get_close_matches(feature, names, n=1)
             raise ValueError(f"there is no feature {feature!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
         if not -len(names) <= feature < len(names):
             raise ValueError(f"there is no feature {feature}: they are numbered from 0 to {len(names) - 1}")
         return int(feature) % len(names)
 
+    def _only_part(self, column: str) -> int:
+        """Return the feature of a column of dates with one part; ValueError names the parts if there are more."""
+        parts = np.flatnonzero(self.columns.source == self.columns.table.index(column)).tolist()
+        if len(parts) > 1:
+            listed = ", ".join(repr(self.columns.names[j]) for j in parts)
+            raise ValueError(f"{column!r} holds dates: give one of its parts, {listed}")
+        return int(parts[0])
+
     def codes(self, j: int, values: Any) -> Floats:
-        """Encode values of feature j, given as in a table, as numbers (P,)."""
-        levels, name = self.columns.levels[j], self.columns.names[j]
+        """Encode values of feature j, given as in a table, as numbers (P,); parts of dates may be numbers already."""
+        levels, name, part = self.columns.levels[j], self.columns.names[j], self.columns.all_parts[j]
         try:
-            if levels is None:
+            if part is not None and part.name != DURATION and not _are_numbers(values):
+                codes = _part_codes(part, values)
+            elif levels is None:
                 codes = np.array(values, dtype=np.float64)
             else:
                 number = {level: code for code, level in enumerate(levels)}
@@ -152,17 +166,42 @@ class Subject:
         return codes
 
     def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:
-        """Return the labels of the codes of a category; None if feature j is a number."""
-        levels = self.columns.levels[j]
+        """Return the labels of the codes of a category, or of days of the week; None if feature j is a number."""
+        levels, part = self.columns.levels[j], self.columns.all_parts[j]
+        if part is not None and part.name == WEEK:
+            return tuple(MISSING if np.isnan(place) else part.written(place) for place in points)
         if levels is None:
             return None
         return tuple(MISSING if np.isnan(code) else str(levels[int(code)]) for code in points)
 
+    def shown(self, j: int, points: Floats) -> list[Any]:
+        """Return values of feature j as people write them: labels, dates, hours or other numbers."""
+        part = self.columns.all_parts[j]
+        if (labels := self.labels(j, points)) is not None:
+            return list(labels)
+        if part is None or part.name == DURATION:
+            return list(points)
+        return [MISSING if np.isnan(point) else part.written(point) for point in points]
+
     def frame(self, rows: Floats) -> pd.DataFrame:
-        """Return encoded rows (n, D) as a table with the labels of categories instead of codes."""
-        labels = [self.labels(j, x) for j, x in enumerate(rows.T)]
-        values = [x if names is None else list(names) for x, names in zip(rows.T, labels, strict=True)]
-        return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.names), axis=1)
+        """Return encoded rows (n, D) as the columns of the table: labels of categories, and dates in UTC."""
+        parts, values = self.columns.all_parts, []
+        for j in self.columns.first.tolist():
+            part, labels = parts[j], self.labels(j, rows[:, j])
+            dates = as_dates(rows[:, j]) if part is not None and part.name == TREND else rows[:, j]
+            values.append(dates if labels is None else list(labels))
+        return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.table), axis=1)
+
+
+def _part_codes(part: Part, values: Any) -> Floats:
+    """Encode dates, as a data frame or a list of texts holds them, as values of a part."""
+    (column,) = map(with_stamps, read_columns(pd.DataFrame({part.column: values})))
+    assert column.stamps is not None
+    return part.of(column.stamps)
+
+
+def _are_numbers(values: Any) -> bool:
+    return all(isinstance(value, numbers.Real) for value in values)
 
 
 def subject_of(model: Any, background: Any = None, sample_weight: Any = None) -> Subject:

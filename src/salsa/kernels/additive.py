@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from salsa import _core
 from salsa._utils.arrays import Floats, for_the_core
 from salsa.kernels import pair_loops
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import ALL_BASES, NUMERIC_BASES, cyclic, straight
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.pair_loops import KernelGradient
 from salsa.kernels.symmetric import binomials, each_outside, elementary_symmetric
 
+_CYCLIC_CODE = 64  # added to the code of a base kernel on a circle
 _CODES = {name: code for code, name in enumerate(_core.base_kernels())}
+_CODES |= {cyclic(name): _CYCLIC_CODE + code for name, code in _CODES.items() if cyclic(name) in ALL_BASES}
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +31,9 @@ class AdditiveKernel:
     bandwidth : array of D, the h_j > 0; infinity makes k_j constant.
     relevance : array of D, the a_j >= 0; 0 removes a feature from every interaction.
     order_weights : array of d+1, the w_m >= 0 of the orders 0..d, with d <= D.
-    base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature.
+    base : name of a base kernel (see ``BASE_KERNELS``), or one name per feature. Names such as
+        ``"cyclic_gaussian"`` belong to base kernels on a circle of circumference 1, for features such as the time of
+        year.
     distributions : one ``Distribution`` per feature, which stands for a missing value (NaN): k_j is then its mean over
         the distribution, and 1 where both are missing. None: missing values are refused.
 
@@ -101,7 +105,12 @@ class AdditiveKernel:
     @property
     def numeric_base(self) -> str:
         """The base kernel of the first feature that is no category; "equality" if all features are categories."""
-        return next((base for base in self.bases if not BASE_KERNELS[base].for_categories), "equality")
+        return next((straight(base) for base in self.bases if not ALL_BASES[base].for_categories), "equality")
+
+    @property
+    def on_line(self) -> NDArray[np.bool_]:
+        """The mask (D,) of features that are numbers: neither categories nor places on a circle."""
+        return np.array([base in NUMERIC_BASES for base in self.bases], dtype=bool)
 
     @property
     def order(self) -> int:

@@ -2,6 +2,9 @@
 
 The compiled core computes the values (src/cpp/bases.hpp). A row has everything else that depends on the base kernel:
 entries for random features, the report and its page, and the command line. docs/howto/base_kernel.md adds a kernel.
+
+Every base kernel also exists on a circle of circumference 1, for features such as the time of year: its difference t
+becomes the chord sin(pi t) / pi. A base kernel is positive definite in the plane, and so on any circle in the plane.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ class BaseKernel(NamedTuple):
     formula: str  # in t and h
     page: str  # the formula as a function of JavaScript, for the report's page
     smoothness: float = 0  # how often the curves can be differentiated
-    frequencies: Frequencies | None = None  # draws from the spectral density for h = 1; None for categories
+    frequencies: Frequencies | None = None  # draws from the spectral density for h = 1; None for categories and circles
     for_categories: bool = False
 
 
@@ -74,6 +77,47 @@ BASE_KERNELS = {
             for_categories=True,
         ),
     )
+}
+
+#: Begins the names of base kernels on a circle
+CYCLIC = "cyclic_"
+
+
+def cyclic(name: str) -> str:
+    """Return the name of a base kernel on a circle."""
+    return CYCLIC + name
+
+
+def is_cyclic(name: str) -> bool:
+    """Return whether a base kernel is one on a circle."""
+    return name.startswith(CYCLIC)
+
+
+def straight(name: str) -> str:
+    """Return the name of a base kernel on a line."""
+    return name.removeprefix(CYCLIC)
+
+
+def replaced(base: str, name: str) -> str:
+    """Return the base kernel `name` in the place of `base`: on a circle if `base` is; categories keep theirs."""
+    if BASE_KERNELS[straight(base)].for_categories:
+        return base
+    return cyclic(name) if is_cyclic(base) else name
+
+
+def _on_circle(row: BaseKernel) -> BaseKernel:
+    return row._replace(
+        name=cyclic(row.name),
+        title=f"periodic {row.title}",
+        formula=f"{row.formula}, with sin(pi t) / pi in the place of t",
+        page=f"(t, h) => BASES.{row.name}(Math.sin(Math.PI * t) / Math.PI, h)",
+        frequencies=None,
+    )
+
+
+#: Base kernels by name, on a line and on a circle
+ALL_BASES = BASE_KERNELS | {
+    cyclic(name): _on_circle(row) for name, row in BASE_KERNELS.items() if not row.for_categories
 }
 
 #: Names of the base kernels for numbers

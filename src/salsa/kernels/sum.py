@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats
 from salsa.kernels import Kernel, pair_loops
 from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import ALL_BASES
 from salsa.kernels.marginals import Distribution
 from salsa.kernels.pair_loops import KernelGradient
 
@@ -143,7 +143,7 @@ def _frozen(vector: Floats) -> Floats:
 
 def _categories(term: AdditiveKernel) -> NDArray[np.bool_]:
     """Return whether each feature is a category (D,)."""
-    return np.array([BASE_KERNELS[base].for_categories for base in term.bases])
+    return np.array([ALL_BASES[base].for_categories for base in term.bases])
 
 
 def _equal(one: tuple[Distribution, ...] | None, other: tuple[Distribution, ...] | None) -> bool:

@@ -15,6 +15,7 @@ from salsa.data.interaction_sets import Sets
 from salsa.data.noise import Noise
 from salsa.data.splits import Splits
 from salsa.kernels import Kernel
+from salsa.kernels.base import replaced
 from salsa.kernels.marginals import Distribution
 
 
@@ -74,7 +75,7 @@ class Problem(NamedTuple):
 
     def bases(self, name: str) -> tuple[str, ...]:
         """Return the base kernel of every feature if numbers have this one; categories keep theirs."""
-        return tuple(base if base == "equality" else name for base in self.base)
+        return tuple(replaced(base, name) for base in self.base)
 
 
 class LearnedKernel(NamedTuple):

@@ -137,9 +137,15 @@ def _limited(measured: Measure, job: Job, limit: float | None, begin: Callable[[
     """Measure a job in the worker process, which a timer signal ends after `limit` CPU seconds."""
 
     def start_clock() -> None:
-        signal.setitimer(signal.ITIMER_PROF, limit or 0.0)
+        _end_after(limit or 0.0)
         begin()
 
     row = measured(job, start_clock=start_clock)
-    signal.setitimer(signal.ITIMER_PROF, 0.0)
+    _end_after(0.0)
     return row
+
+
+def _end_after(seconds: float) -> None:
+    """End this process after so many CPU seconds, 0: never. Windows lacks this timer: there the wall clock ends it."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_PROF, seconds)

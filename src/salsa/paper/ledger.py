@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import csv
-import fcntl
 import io
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import NoneType
 from typing import Any, BinaryIO, NamedTuple, get_args, get_type_hints
 
+from salsa._utils.locks import locked
 from salsa.baselines.processes import OK, TIMED_OUT
 
 NAN = float("nan")
@@ -100,11 +100,12 @@ def open_ledger(path: Path, layout: Layout) -> Iterator[Ledger]:
     """Open the ledger in a file, which is created if missing; only one run at a time may write it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    with path.open("r+b") as file:
+    with path.open("r+b") as file, ExitStack() as held:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the system releases the lock, however this process ends
+            held.enter_context(locked(file))
         except BlockingIOError as error:
-            raise ValueError(f"{path} is being written by another run; wait for it, or give another folder") from error
+            advice = "wait for it, or give another folder"
+            raise ValueError(f"{path} is being written by another run; {advice}") from error
         yield Ledger(file, layout)
 
 

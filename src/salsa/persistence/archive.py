@@ -28,7 +28,7 @@ from salsa._utils.atomic import replacing
 Arrays = Mapping[str, NDArray[np.float64]]
 
 FORMAT = "salsa-model"
-VERSION, OLDEST = 6, 2  # the newest and the oldest format; docs/files.md says how they differ
+VERSION, OLDEST = 7, 2  # the newest and the oldest format; docs/files.md says how they differ
 UNPACKED, RATIO = 2**28, 32  # a file unpacks to at most so many bytes, or so many times its size if that is more
 MEMBERS, HEADER_BYTES = 64, 2**22  # at most; a header may have more bytes where the whole file has
 _HEADER = "header.json"

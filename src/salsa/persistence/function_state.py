@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Columns
+from salsa.data.date_parts import Part
 from salsa.data.number_format import STYLES, NumberFormat, Style
 from salsa.data.transforms import TRANSFORMS, TargetTransform
 from salsa.expansion import KernelExpansion
@@ -48,8 +50,7 @@ class SavedFunction(NamedTuple):
 def function_from(header: dict[str, Any], arrays: Mapping[str, Floats]) -> SavedFunction:
     """Read the fitted function; ValueError if its parts do not match."""
     names, columns = entry(header, "feature_names", [{str}]), columns_from(header["columns"])
-    D = len(columns.names)
-    if arrays["bandwidth"].shape[-1] != D or len(names) not in (0, D):
+    if arrays["bandwidth"].shape[-1] != len(columns.names) or len(names) not in (0, len(columns.table)):
         raise ValueError("its kernel, its columns and its feature names are not of one number")
     expansion = expansion_from(header["kernel"], arrays)
     columns.check_spans(expansion.anchors)
@@ -72,6 +73,12 @@ def _loss_and_link(state: Any, outputs: int) -> tuple[Likelihood, Any]:
     return loss, link_of(loss)
 
 
+def columns_state(columns: Columns) -> dict[str, Any]:
+    """Return the features; the key "parts" is only there if some are parts of dates, or durations."""
+    state = asdict(columns)
+    return state if state.pop("parts") == () else {**state, "parts": [list(part or ()) for part in columns.parts]}
+
+
 def columns_from(state: Any) -> Columns:
     names, ordered = tuple(entry(state, "names", [{str}])), tuple(entry(state, "ordered", [{bool}]))
     levels = tuple(None if v is None else tuple(v) for v in entry(state, "levels", [{list, type(None)}]))
@@ -79,7 +86,24 @@ def columns_from(state: Any) -> Columns:
         raise ValueError("its levels of categories are not all texts or numbers")
     if not len(names) == len(levels) == len(ordered):
         raise ValueError(f"it has {len(names)} names, {len(levels)} levels and {len(ordered)} orders of columns")
-    return Columns(names, levels, ordered)
+    return Columns(names, levels, ordered, _parts(state, names, levels))
+
+
+def _parts(state: Any, names: tuple[str, ...], levels: tuple[Any, ...]) -> tuple[Part | None, ...]:
+    """Return the parts of dates, and durations; files without them have no such key."""
+    if "parts" not in state:
+        return ()
+    given = entry(state, "parts", [[{str, type(None)}]])
+    parts = [Part(*values) if len(values) == 3 else None for values in given]
+    if len(parts) != len(names) or any(values and part is None for values, part in zip(given, parts, strict=True)):
+        raise ValueError("its parts of dates do not fit its features")
+    for part, name, known in zip(parts, names, levels, strict=True):
+        if part is not None and (known is not None or not part.is_known or part.feature != name):
+            raise ValueError(f"its feature {name!r} is no part of a date")
+    heads = [part for before, part in pairwise([None, *parts]) if part and (not before or before.column != part.column)]
+    if any(part.is_cyclic for part in heads):
+        raise ValueError("its parts of dates do not begin with a trend")
+    return tuple(parts)
 
 
 def expansion_state(expansion: KernelExpansion) -> tuple[dict[str, Any], dict[str, Floats]]:

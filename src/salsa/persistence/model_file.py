@@ -27,7 +27,14 @@ from salsa.kernels import Kernel
 from salsa.losses import Likelihood
 from salsa.options import parse_resources
 from salsa.persistence.archive import entry, naming, write_archive
-from salsa.persistence.function_state import classes_state, expansion_state, formats_from, function_from, loss_state
+from salsa.persistence.function_state import (
+    classes_state,
+    columns_state,
+    expansion_state,
+    formats_from,
+    function_from,
+    loss_state,
+)
 from salsa.selection.results import Component, Contender, OrderResult, OrderSearch, components_of
 from salsa.solvers.alpha import AlphaPath, penalty
 from salsa.solvers.divide import NO_UNCERTAINTY
@@ -39,8 +46,9 @@ from salsa.uncertainty.jackknife import ExactUncertainty, Forward, Judged
 from salsa.uncertainty.local_scale import LocalScale, main_effects
 from salsa.uncertainty.scored import HeldOut, ScoredUncertainty
 
-#: The formats of models of one term, which earlier versions read, of sums, of exact fits by iteration, and of losses
-WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD = 3, 4, 5, 6
+#: The formats of models of one term, which earlier versions read, of sums, of exact fits by iteration, of losses, and
+#: of tables with dates or durations
+WITHOUT_SUMS, WITH_SUMS, ITERATED, LIKELIHOOD, DATES = 3, 4, 5, 6, 7
 _NUMBER = {int, float}  # in the header
 #: files of earlier versions lack these; other files always hold them
 _LATER = {"target_transform", "interaction_cst", "monotonic_cst", "loss", "quantile"}
@@ -59,7 +67,7 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
         "parameters": plain,
         "lost": sorted(set(parameters) - set(plain)),  # parameters that a file cannot hold
         "feature_names": names,
-        "columns": asdict(fitted.columns),
+        "columns": columns_state(fitted.columns),
         "flat": fitted.flat,
         "averaged": isinstance(fitted.uncertainty, Unavailable),
         "reason": fitted.uncertainty.reason if isinstance(fitted.uncertainty, Unavailable) else "",
@@ -78,7 +86,7 @@ def write_model(path: str | os.PathLike[str], parameters: dict[str, Any], fitted
     if kept.get("cv_points") is fitted.expansion.anchors:  # as in a low-rank fit
         del kept["cv_points"]
     version = ITERATED if "iterated_places" in kept else WITH_SUMS if "terms" in kernel else WITHOUT_SUMS
-    version = LIKELIHOOD if "loss" in header else version
+    version = DATES if fitted.columns.parts else LIKELIHOOD if "loss" in header else version
     write_archive(path, header, arrays | kept, version)
 
 

@@ -15,10 +15,12 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa._utils.atomic import checked_path, replacing
-from salsa.data.columns import Level
+from salsa.data.columns import Columns, Level
+from salsa.data.date_parts import DURATION
 from salsa.data.transforms import TargetTransform
 from salsa.fitted import Fitted
 from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.base import is_cyclic, straight
 from salsa.losses import Link, Logistic, Softmax
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ X_NAME = "X"  # the input of models that were fitted without names
 def write_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> None:
     """Write a fitted model as an ONNX file, or nothing."""
     checked_path(path)
+    _check_columns(fitted.columns)
     anchors, coef = fitted.expansion.anchors, fitted.expansion.coef
     if (size := anchors.nbytes + coef.nbytes) > MOST_BYTES:
         raise ValueError(
@@ -47,6 +50,15 @@ def write_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> None:
     content = g.model({"features": "\n".join(fitted.columns.names)}).SerializeToString()
     with replacing(path) as temporary:
         temporary.write_bytes(content)
+
+
+def _check_columns(columns: Columns) -> None:
+    """Raise ValueError if a column holds dates or durations, whose parts the operators of ONNX do not compute."""
+    timed = [part for part in columns.parts if part is not None]
+    if timed:
+        problem = f"column {timed[0].column!r} holds {'durations' if timed[0].name == DURATION else 'dates'}"
+        advice = "give the parts as columns of numbers, such as the days since some date, and fit the model again"
+        raise ValueError(f"{problem}, which ONNX files cannot take: {advice}")
 
 
 def _inputs(g: Graph, fitted: Fitted) -> list[str]:
@@ -145,9 +157,15 @@ def _function(g: Graph, term: AdditiveKernel, j: int) -> Callable[[str, Floats],
     def value(x: str, z: Floats) -> str:
         if base == "equality":
             return g("Cast", g("Equal", x, z[None]), to=11)
-        return BASES[base](g, g("Div", g("Sub", x, z[None]), np.array(h)))
+        t = g("Sub", x, z[None])
+        return BASES[straight(base)](g, g("Div", _chord(g, t) if is_cyclic(base) else t, np.array(h)))
 
     return value
+
+
+def _chord(g: Graph, t: str) -> str:
+    """Return sin(pi t) / pi, the difference of two places on a circle of circumference 1."""
+    return g("Div", g("Sin", g("Mul", t, np.array(np.pi))), np.array(np.pi))
 
 
 def _gaussian(g: Graph, t: str) -> str:

@@ -26,7 +26,7 @@ class QuickPredictions:
 
     @cached_property
     def _limits(self) -> tuple[Floats, Floats]:
-        return limits_of(self._function.expansion)
+        return limits_of(self._function.expansion, self._function.columns)
 
     def response(self, X: Any) -> Floats | None:
         """Return the predicted target (n,) or (n, q)."""
@@ -60,6 +60,8 @@ class QuickPredictions:
     def _rows(self, X: Any) -> Floats | None:
         """Return plain rows as floats (n, D) that are not far outside the training range."""
         columns, expansion = self._function.columns, self._function.expansion
+        if columns.parts:  # dates and durations
+            return None
         if are_records(X):
             X = PlainTable(values_of_records(X, columns.names))
         elif not self._has_the_names(X):

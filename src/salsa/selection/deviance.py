@@ -20,6 +20,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.progress import NULL_LOSS, Progress
 from salsa._utils.weighted import mean_and_standard_error
 from salsa.data.noise import Noise
+from salsa.data.rows import Observations
 from salsa.kernels import Kernel
 from salsa.learning import LearnedKernel, Problem
 from salsa.learning.learn import drop_terms, learn_again
@@ -28,6 +29,8 @@ from salsa.selection.order import smallest_good_order, tell
 from salsa.selection.plan import Plan
 from salsa.selection.race import DOUBT, TERM_ALLOWANCE, without_empty_orders
 from salsa.selection.results import OrderResult, OrderSearch
+from salsa.solvers.alpha import mean_diagonal
+from salsa.solvers.anchored_likelihood import AnchoredTask, fit_on_anchors, in_memory
 from salsa.solvers.likelihood import Candidate, LikelihoodTask, basis_of, cross_validate_alpha
 
 ROUNDS = 2  # the most times that a kernel is learned again on the working response
@@ -41,7 +44,7 @@ EXPECTED = 1e-3  # anchors are chosen for at most this alpha, relative to the me
 
 
 class Choice(NamedTuple):
-    """The task with its final loss, the chosen kernel with its fits, and the record of the search."""
+    """The task that the kernel was chosen on, with its final loss, the kernel with its fits, and the search."""
 
     task: LikelihoodTask
     candidate: Candidate
@@ -61,7 +64,7 @@ def choose_by_deviance(
     def evaluate(kernel: Kernel, name: int) -> Candidate:
         begin = time.perf_counter()
         progress.step(f"order {name}, {len(task.rows.X)} rows")
-        candidate = _evaluated(task, kernel)
+        candidate = _evaluated(task, kernel, _neighbour(tried, name))
         result = OrderResult(name, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
         tell(progress, result, NULL_LOSS)
         if name not in tried or candidate.path.error < tried[name][0].path.error:
@@ -138,15 +141,15 @@ def _held_out_losses(task: LikelihoodTask, kernel: Kernel) -> Floats:
     return losses
 
 
-def fit_to_all_rows(task: LikelihoodTask, choice: Choice, progress: Progress) -> Choice:
+def fit_to_all_rows(task: AnchoredTask, sample: Observations, choice: Choice, progress: Progress) -> Choice:
     """Fit the kernel that was chosen on a sample to all rows of the task; the sample's alpha is near the best one."""
     begin, (small, sampled, search) = time.perf_counter(), choice
-    kernel, alpha, task = sampled.basis.kernel, sampled.path.alpha, task._replace(loss=small.loss)
-    progress.begin(f"order {search.order} on all {len(task.rows.X)} rows")
-    candidate = cross_validate_alpha(task, basis_of(task, kernel, ANCHORED * alpha), alpha)
+    alpha, task = sampled.path.alpha, task._replace(loss=small.loss)
+    progress.begin(f"order {search.order} on all {len(task.known.Y)} rows")
+    candidate = fit_on_anchors(task, sample, sampled.kernel, ANCHORED * alpha, alpha)
     result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
     tell(progress, result, NULL_LOSS)
-    return Choice(task._replace(loss=candidate.loss), candidate, search.with_result(result))
+    return Choice(small._replace(loss=candidate.loss), candidate, search.with_result(result))
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:
@@ -168,9 +171,20 @@ def _best(tried: dict[int, tuple[Candidate, OrderResult]]) -> tuple[Candidate, O
     return tried[smallest_good_order([result for _, result in tried.values()])]
 
 
-def _evaluated(task: LikelihoodTask, kernel: Kernel) -> Candidate:
+def _neighbour(tried: dict[int, tuple[Candidate, OrderResult]], order: int) -> Candidate | None:
+    """Return the candidate of the order nearest to this one; None if there is none."""
+    return tried[min(tried, key=lambda other: abs(other - order))][0] if tried else None
+
+
+def _evaluated(task: LikelihoodTask, kernel: Kernel, neighbour: Candidate | None = None) -> Candidate:
+    """Cross-validate alpha; its search begins at that of a similar kernel, relative to the mean diagonals."""
+    near = np.inf
+    if neighbour is not None:
+        near = mean_diagonal(kernel, task.rows.X) / mean_diagonal(neighbour.kernel, task.rows.X) * neighbour.path.alpha
+    if task.rank is None:
+        return cross_validate_alpha(task, basis_of(task, kernel), near)
     expected = EXPECTED * float(kernel.diagonal(task.rows.X[:1])[0])
-    return cross_validate_alpha(task, basis_of(task, kernel, expected))
+    return fit_on_anchors(in_memory(task, task.rank), task.rows, kernel, expected, near)
 
 
 def _learned_again(task: LikelihoodTask, problem: Problem, learned: LearnedKernel, best: Candidate) -> LearnedKernel:

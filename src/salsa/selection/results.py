@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from salsa.kernels import Kernel
     from salsa.kernels.additive import AdditiveKernel
+    from salsa.selection.display import SearchDisplay
 
 
 class OrderResult(NamedTuple):
@@ -133,8 +134,12 @@ class OrderSearch:
         same = len({component.positions for component in self.terms}) <= 1
         return table.drop(columns="positions") if same else table
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw errors with one standard error either side, of the kernels of the race or of the orders tried."""
-        from salsa.selection.display import plot_search
+    def plot(self, ax: Axes | None = None) -> SearchDisplay:
+        """Draw held-out errors with one standard error on either side: of the kernels or orders tried, and along alpha.
 
-        return plot_search(self, ax)
+        On given axes, only what was tried is drawn. The display that is returned has the axes (`ax_`, `axes_`) and the
+        figure (`figure_`).
+        """
+        from salsa.selection.display import SearchDisplay
+
+        return SearchDisplay(self).plot(ax)

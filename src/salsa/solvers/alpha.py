@@ -26,6 +26,7 @@ INDIFFERENCE_OF_VARIANCE = 1e-10
 ALPHA_FLOOR = 1e-14
 
 ErrorOf = Callable[[float], tuple[float, float]]  # alpha -> cross-validation error and its standard error
+ErrorsOf = Callable[[Sequence[float]], list[tuple[float, float]]]  # of several alphas
 
 
 class AlphaPath(NamedTuple):
@@ -91,31 +92,31 @@ def search_alpha(error_of: ErrorOf, scale: float) -> AlphaPath:
     return _path({scale * 10.0**t: value for t, value in tried.items()})
 
 
-def descend_alpha(error_of: ErrorOf, scale: float, near: float = np.inf) -> AlphaPath:
+def descend_alpha(errors_of: ErrorsOf, scale: float, near: float = np.inf, ahead: int = 1) -> AlphaPath:
     """Search alpha as ``search_alpha`` does, but from large to small penalties: each fit starts from the one before.
 
     The search goes down by half decades until DESCENTS in a row have not lowered the error; small penalties take long.
-    It starts just above `near`, or at DESCENT_START.
+    It starts just above `near`, or at DESCENT_START. `ahead`: the number of penalties that are asked for together.
     """
     tried: dict[float, tuple[float, float]] = {}
 
-    def evaluate(t: float) -> float:
-        if t not in tried:
-            tried[t] = error_of(scale * 10.0**t)
-        return tried[t][0]
+    def evaluate(*logs: float) -> None:
+        if new := [t for t in logs if t not in tried]:
+            tried.update(zip(new, errors_of([scale * 10.0**t for t in new]), strict=True))
 
     t = min(DESCENT_START, np.ceil(2.0 * np.log10(near / scale) + 1.0) / 2.0)
     waited, best = 0, np.inf
     while waited < DESCENTS and t >= LOG10_GRID[0]:
-        error = evaluate(t)
+        if t not in tried:
+            evaluate(*(t - 0.5 * k for k in range(ahead) if k == 0 or t - 0.5 * k >= LOG10_GRID[0]))
+        error = tried[t][0]
         waited = 0 if error < best else waited + 1
         best, t = min(best, error), t - 0.5
     while _best(tried) == max(tried) < LOG10_LIMITS[1]:
         evaluate(max(tried) + 0.5)
     for step in REFINEMENTS:
         t = _best(tried)
-        evaluate(t - step)
-        evaluate(t + step)
+        evaluate(t - step, t + step)
     return _path({scale * 10.0**t: value for t, value in tried.items()})
 
 

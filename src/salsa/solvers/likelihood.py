@@ -1,6 +1,7 @@
 """Fits that minimise a penalised likelihood, sum_i w_i l(y_i, f(x_i)) + alpha / 2 |f|^2, with a chosen kernel.
 
-1. Features F (n, r) with F F' = K, up to a constant: from the factor of K if the fit is exact, of anchors otherwise.
+1. Features F (n, r) with F F' = K, up to a constant, from the factor of K. Many rows have the features of anchors
+   (``anchored_likelihood``).
 2. The fits without each fold, and the fit to all rows, for one penalty after the other (``penalised``). Their held-out
    losses choose alpha.
 3. At this alpha the working response z and the working weights h of the fit to all rows. Ridge regression of z with the
@@ -9,13 +10,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.random import RandomState
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 from scipy.optimize import minimize_scalar
 
@@ -41,9 +42,8 @@ from salsa.losses import (
     robust_spread,
     weighted_quantile,
 )
-from salsa.solvers import SAMPLE_ROWS
-from salsa.solvers.alpha import ALPHA_FLOOR, AlphaPath, descend_alpha, mean_diagonal, penalty, try_alphas
-from salsa.solvers.anchors import Anchors, choose_anchors
+from salsa.solvers.alpha import ALPHA_FLOOR, AlphaPath, descend_alpha, mean_diagonal, try_alphas
+from salsa.solvers.anchors import Anchors
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.lowrank import marginals
 from salsa.solvers.penalised import Fits, Systems
@@ -75,30 +75,32 @@ class LikelihoodTask(NamedTuple):
     threads: int | None
     counts: Floats | None = None  # how many new observations a row stands for; None: one
     steps: Steps = SILENT
+    memory: int = 0  # bytes that the fit may take
 
     def some(self, places: Places) -> LikelihoodTask:
         """Return the task of some of the rows."""
-        counts = None if self.counts is None else self.counts[places]
-        return self._replace(rows=self.rows.some(places), splits=self.splits.at(places), counts=counts)
+        return self._replace(
+            rows=self.rows.some(places), splits=self.splits.at(places), counts=at_places(self.counts, places)
+        )
+
+
+def at_places(values: Floats | None, places: Places) -> Floats | None:
+    return None if values is None else values[places]
 
 
 class Basis(NamedTuple):
-    """Features F (n, r) of all rows for a kernel, and the anchors that they come from; None: the fit is exact.
-
-    The features of an exact fit are orthogonal, with squared lengths (r,) in descending order. Those of anchors are
-    rounded to float32.
-    """
+    """Features F (n, r) of all rows for a kernel; of orthogonal ones the squared lengths (r,), in descending order."""
 
     kernel: Kernel
-    F: NDArray[np.floating[Any]]
-    anchors: Anchors | None
-    lengths: Floats | None
+    F: Floats
+    lengths: Floats | None  # None: columns are not orthogonal
 
 
 class Candidate(NamedTuple):
     """A kernel with its best penalty, and the fits at that penalty: without each fold, and to all rows."""
 
-    basis: Basis
+    kernel: Kernel
+    anchors: Anchors | None  # None: the fit is exact
     path: AlphaPath
     fits: Fits
     held_out: HeldOut
@@ -106,6 +108,7 @@ class Candidate(NamedTuple):
     sums: Sums  # over the working response of f, with the working weights
     degrees_of_freedom: float
     loss: Likelihood  # with the scale of these fits
+    notes: tuple[str, ...] = ()
 
 
 class LikelihoodSolution(NamedTuple):
@@ -116,32 +119,14 @@ class LikelihoodSolution(NamedTuple):
     notes: tuple[str, ...]
 
 
-def basis_of(task: LikelihoodTask, kernel: Kernel, alpha: float) -> Basis:
-    """Return the features of all rows; `alpha` is what anchors are chosen for."""
+def basis_of(task: LikelihoodTask, kernel: Kernel) -> Basis:
+    """Return the features of all rows of an exact fit."""
     X, noise = task.rows.X, Noise(task.rows.weight)
-    if task.rank is None:
-        factor = exact_factor(kernel(X, n_threads=task.threads), noise)
-        if len(factor.l) == 0:  # a kernel that is constant has one column of zeros
-            return Basis(kernel, np.zeros((len(X), 1)), None, np.zeros(1))
-        F = noise.unwhiten((factor.Q * np.sqrt(factor.l))[:, ::-1])
-        return Basis(kernel, np.ascontiguousarray(F), None, factor.l[::-1])
-    some = X[:: -(-len(X) // SAMPLE_ROWS)]
-    tolerance = LEFT_OF_ALPHA * penalty(kernel, X, alpha) / (len(X) * mean_diagonal(kernel, X))
-    draws = task.rank, tolerance, task.random_state
-    anchors = choose_anchors(kernel, some, *draws, n_threads=task.threads, steps=task.steps)
-    return Basis(kernel, _features(anchors, X, task.threads), anchors, None)
-
-
-def _features(anchors: Anchors, X: Floats, threads: int | None) -> NDArray[np.float32]:
-    """Return the features of all rows, rounded to float32, by blocks and threads."""
-    F = np.empty((len(X), len(anchors.points)), dtype=np.float32)
-
-    def fill(rows: slice) -> None:
-        F[rows] = anchors.features(X[rows], n_threads=1)
-
-    for _ in mapped(fill, _blocks(len(X)), thread_count(threads, len(X), *anchors.points.shape)):
-        pass
-    return F
+    factor = exact_factor(kernel(X, n_threads=task.threads), noise)
+    if len(factor.l) == 0:  # a kernel that is constant has one column of zeros
+        return Basis(kernel, np.zeros((len(X), 1)), np.zeros(1))
+    F = noise.unwhiten((factor.Q * np.sqrt(factor.l))[:, ::-1])
+    return Basis(kernel, np.ascontiguousarray(F), factor.l[::-1])
 
 
 def _blocks(n: int) -> list[slice]:
@@ -162,13 +147,17 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.in
         task.steps.step(f"penalty {alpha:.2g}")
         start = tried[min(tried, key=lambda other: abs(np.log(other / alpha)))] if tried else systems.start()
         tried[alpha] = _solved(task, systems, alpha, start, SEARCHED * null)
-        return held_out_of(task, systems.predict(tried[alpha])).error(loss, rows, task.splits.unit, null)
+        found = held_out_of(task, systems.predict(tried[alpha]))
+        return found.error(loss, rows.Y, rows.weight, task.splits.unit, null)
+
+    def errors_of(alphas: Sequence[float]) -> list[tuple[float, float]]:
+        return [error_of(alpha) for alpha in alphas]
 
     if not folds:  # a single observation or group judges nothing
         alpha = max(task.alphas[0] if task.alphas else scale, ALPHA_FLOOR * scale)
         path = AlphaPath(np.empty(0), np.empty(0), alpha, 1.0, 0.0)
     elif task.alphas is None:
-        path = descend_alpha(error_of, scale, near)
+        path = descend_alpha(errors_of, scale, near)
     else:
         path = try_alphas(error_of, [max(alpha, ALPHA_FLOOR * scale) for alpha in task.alphas])
     start = tried.get(path.alpha, systems.start())
@@ -177,7 +166,8 @@ def cross_validate_alpha(task: LikelihoodTask, basis: Basis, near: float = np.in
     predicted = systems.predict(fits)
     held_out, f = held_out_of(task, predicted), predicted[:, -1]
     sums = working_sums(task._replace(loss=systems.loss), basis, f)
-    return Candidate(basis, path, fits, held_out, f, sums, degrees_of_freedom(sums, path.alpha), systems.loss)
+    freedom = degrees_of_freedom(sums, path.alpha)
+    return Candidate(basis.kernel, None, path, fits, held_out, f, sums, freedom, systems.loss)
 
 
 def _solved(task: LikelihoodTask, systems: Systems, alpha: float, start: Fits, tolerance: float) -> Fits:
@@ -191,9 +181,14 @@ def _solved(task: LikelihoodTask, systems: Systems, alpha: float, start: Fits, t
         systems.loss, before = task.loss.at_spread(spread), spread
         start = systems.solve(alpha, start, tolerance)
         spread = _spread(task, systems, start)
-        if systems.loss == task.loss.at_spread(spread) or before / ALIKE <= spread <= ALIKE * before:
+        if systems.loss == task.loss.at_spread(spread) or alike(before, spread):
             break
     return start
+
+
+def alike(spread: float, other: float) -> bool:
+    """Return whether one scale of the loss serves both spreads of residuals."""
+    return spread / ALIKE <= other <= ALIKE * spread
 
 
 def _spread(task: LikelihoodTask, systems: Systems, fits: Fits) -> float:
@@ -228,54 +223,77 @@ def calibrated(loss: Likelihood, held_out: HeldOut, Y: Floats, w: Floats) -> flo
     return float(np.exp(found.x)) if total(0.0) - found.fun > 1.0 else 1.0
 
 
-def likelihood_bytes(n: int, D: int, outputs: int, rank: int, folds: int, *, exact: bool) -> int:
-    """Return the peak memory of a fit: features, sums of every fold and their factors, and vectors."""
-    systems = 8 * (2 * (folds + 1) * (rank + 1) ** 2 + 8 * n * outputs * (folds + 1))
-    features = max(exact_bytes(n), 24 * n * rank) if exact else 4 * n * rank
-    return features + 16 * n * D + systems
+def likelihood_bytes(n: int, D: int, outputs: int, folds: int) -> int:
+    """Return the peak memory of an exact fit: features, sums of every fold and their factors, and vectors."""
+    systems = 8 * (2 * (folds + 1) * (n + 1) ** 2 + 8 * n * outputs * (folds + 1))
+    return max(exact_bytes(n), 24 * n * n) + 16 * n * D + systems
+
+
+class Scaled(NamedTuple):
+    """How f becomes the calibrated function in the units of the target: scale (f + shift)."""
+
+    scale: Floats  # (q,)
+    shift: Floats  # (q,)
+    target: Floats  # (n, q)
+    held_out: HeldOut
+    loss: Likelihood
+
+    @classmethod
+    def of(cls, chosen: Candidate, loss: Likelihood, Y: Floats, w: Floats, unit: Floats) -> Scaled:
+        factor = calibrated(loss, chosen.held_out, Y, w)
+        scale, shift = factor * unit, _shift(loss, Y, w, chosen.held_out, factor)
+        held_out = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift))
+        return cls(scale, shift, unit * Y, held_out, loss.times(unit))
+
+    def function(self, expansion: KernelExpansion) -> KernelExpansion:
+        return replace(expansion, offset=expansion.offset + self.shift).times(self.scale)
+
+    def uncertainty(self, inner: ExactUncertainty | LowRankUncertainty, w: Floats) -> ScoredUncertainty:
+        return ScoredUncertainty(inner, self.target, w, self.held_out, self.loss)
 
 
 def finish(task: LikelihoodTask, chosen: Candidate, unit: Floats) -> LikelihoodSolution:
     """Return the calibrated function, in the units (q,) of the target, with its uncertainty."""
-    rows, kernel, alpha = task.rows, chosen.basis.kernel, chosen.path.alpha
-    factor = calibrated(task.loss, chosen.held_out, rows.Y, rows.weight)
-    scale, shift = factor * unit, _shift(task, chosen.held_out, factor)
-    held_out, target = chosen.held_out._replace(f=scale * (chosen.held_out.f + shift)), unit * rows.Y
-    loss = task.loss.times(unit)
-    notes = () if chosen.fits.converged else (NOT_CONVERGED,)
-    if chosen.basis.anchors is None:
-        expansion, noise, note = _exact(task, kernel, alpha, chosen.f)
-        expansion = replace(expansion, offset=expansion.offset + shift).times(scale)
-        judged = judged_by(task.splits, task.counts, local=False)
-        exact = ExactUncertainty(expansion, alpha, noise, judged)
-        return LikelihoodSolution(
-            expansion, ScoredUncertainty(exact, target, rows.weight, held_out, loss), notes + note
-        )
-    anchors = chosen.basis.anchors
+    rows = task.rows
+    scaled = Scaled.of(chosen, task.loss, rows.Y, rows.weight, unit)
+    if chosen.anchors is not None:
+        return anchored_solution(chosen, scaled, rows.weight, rows)
+    expansion, noise, note = _exact(task, chosen.kernel, chosen.path.alpha, chosen.f)
+    expansion = scaled.function(expansion)
+    exact = ExactUncertainty(expansion, chosen.path.alpha, noise, judged_by(task.splits, task.counts, local=False))
+    return LikelihoodSolution(expansion, scaled.uncertainty(exact, rows.weight), _notes(chosen) + note)
+
+
+def anchored_solution(chosen: Candidate, scaled: Scaled, weight: Floats, sample: Observations) -> LikelihoodSolution:
+    """Return the function of the anchors; the weights (n,) are of all rows, and features vary as in the sample."""
+    anchors, alpha, total = chosen.anchors, chosen.path.alpha, chosen.sums
+    assert anchors is not None
     expansion = anchors.expansion(chosen.fits.theta[:, -1], chosen.fits.offset[-1])
-    expansion = replace(expansion, offset=expansion.offset + shift, marginals=marginals(kernel, rows.X, rows.weight))
-    expansion = expansion.times(scale)
-    total = chosen.sums
+    expansion = replace(expansion, marginals=marginals(chosen.kernel, sample.X, sample.weight))
+    expansion = scaled.function(expansion)
     folds = slice(None) if chosen.fits.theta.shape[1] == 1 else slice(-1)
     without = np.moveaxis(chosen.fits.theta[:, folds], 1, 0), chosen.fits.offset[folds]
-    cvplus = posterior_on_anchors(anchors.L, total, RidgePath(total), alpha, len(rows.X), *without)
-    inner = LowRankUncertainty(cvplus, scale, anchors.points)
-    return LikelihoodSolution(expansion, ScoredUncertainty(inner, target, rows.weight, held_out, loss), notes)
+    cvplus = posterior_on_anchors(anchors.L, total, RidgePath(total), alpha, len(weight), *without)
+    inner = LowRankUncertainty(cvplus, scaled.scale, anchors.points)
+    return LikelihoodSolution(expansion, scaled.uncertainty(inner, weight), _notes(chosen))
 
 
-def _shift(task: LikelihoodTask, held_out: HeldOut, factor: float) -> Floats:
+def _notes(chosen: Candidate) -> tuple[str, ...]:
+    return chosen.notes if chosen.fits.converged else (*chosen.notes, NOT_CONVERGED)
+
+
+def _shift(loss: Likelihood, Y: Floats, w: Floats, held_out: HeldOut, factor: float) -> Floats:
     """Return what is added to f (q,) before it is multiplied: it keeps the best constant, or is that of a quantile.
 
     A quantile gets its share of the held-out targets: a fit is closer to its own rows than to new ones, and without
     this, less than their share of new targets lie outside.
     """
     row, f, *_ = held_out
-    Y, w = task.rows.Y, task.rows.weight
     if factor != 1.0:
-        return (1.0 / factor - 1.0) * task.loss.constant(Y, w)
-    if not isinstance(task.loss, Quantile) or len(row) == 0:
+        return (1.0 / factor - 1.0) * loss.constant(Y, w)
+    if not isinstance(loss, Quantile) or len(row) == 0:
         return np.zeros(Y.shape[1])
-    return weighted_quantile(Y[row] - f, w[row], task.loss.level)
+    return weighted_quantile(Y[row] - f, w[row], loss.level)
 
 
 def _exact(
@@ -302,11 +320,15 @@ def _exact(
 
 def held_out_of(task: LikelihoodTask, f: Floats) -> HeldOut:
     """Return what the fits without each fold predict for its tested rows, from the predictions f (n, S, q)."""
-    folds = task.splits.folds
-    row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in folds)])
-    held = np.concatenate([np.empty((0, f.shape[2])), *(f[fold.tested, s] for s, fold in enumerate(folds))])
-    counts = task.counts
-    units = task.splits.n if task.splits.unit is None else int(task.splits.unit.max()) + 1
+    found = [f[fold.tested, s] for s, fold in enumerate(task.splits.folds)]
+    return held_out(task.splits, task.counts, found, f.shape[2])
+
+
+def held_out(splits: Splits, counts: Floats | None, found: Sequence[Floats], outputs: int) -> HeldOut:
+    """Return held-out predictions from those of every fold for its tested rows."""
+    row = np.concatenate([np.empty(0, dtype=np.intp), *(fold.tested for fold in splits.folds)])
+    held = np.concatenate([np.empty((0, outputs)), *found])
+    units = splits.n if splits.unit is None else int(splits.unit.max()) + 1
     return HeldOut(row, held, np.ones(len(row)) if counts is None else counts[row], units)
 
 

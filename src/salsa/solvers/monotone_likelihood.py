@@ -55,11 +55,11 @@ def constrain_likelihood(
     task.steps.step("proof of monotone slopes")
     if MonotoneFits(free.kernel, free.anchors, np.arange(0), np.zeros((0, 0)), monotone).proven(free.coef):
         return None
-    kernel, anchors, X, threads = chosen.basis.kernel, chosen.basis.anchors, task.rows.X, task.threads
+    kernel, anchors, X, threads = chosen.kernel, chosen.anchors, task.rows.X, task.threads
     if anchors is None:
         draws = min(len(X), BASIS), BASIS_TOLERANCE, task.random_state
         anchors = choose_anchors(kernel, X, *draws, n_threads=threads, steps=task.steps)
-    basis = Basis(kernel, anchors.features(X, n_threads=threads), anchors, None)
+    basis = Basis(kernel, anchors.features(X, n_threads=threads), None)
     return LikelihoodFits(task, monotone, basis, anchors).chosen(chosen)
 
 
@@ -68,7 +68,7 @@ class LikelihoodFits:
 
     def __init__(self, task: LikelihoodTask, monotone: Monotone, basis: Basis, anchors: Anchors) -> None:
         rows = task.rows
-        self.task, self.basis, self.L = task, basis, anchors.L
+        self.task, self.basis, self.anchors, self.L = task, basis, anchors, anchors.L
         self.systems = Systems(basis.F, rows.Y, rows.weight, task.splits.folds, task.loss)
         self.fits = MonotoneFits(basis.kernel, anchors.points, np.arange(len(anchors.L)), anchors.L, monotone)
         self.null = null_loss(task.loss, rows.Y, rows.weight)
@@ -95,9 +95,8 @@ class LikelihoodFits:
         fits, correct = self._free(alpha, near), partial(self.fits.judged, span=self.span)
         for s in range(len(task.splits.folds)):
             fits = _with(fits, s, self._minimum(fits, s, alpha, correct, SEARCHED))
-        error, spread = held_out_of(task, self.systems.predict(fits)).error(
-            task.loss, rows, task.splits.unit, self.null
-        )
+        found = held_out_of(task, self.systems.predict(fits))
+        error, spread = found.error(task.loss, rows.Y, rows.weight, task.splits.unit, self.null)
         return Tried(error, spread, fits)
 
     def _minimum(self, fits: Fits, s: int, alpha: float, correct: Correct, tolerance: float) -> Minimum:
@@ -127,7 +126,8 @@ class LikelihoodFits:
         task, held_out, f = self.task, held_out_of(self.task, predicted), predicted[:, -1]
         sums = working_sums(task, self.basis, f)
         freedom = degrees_of_freedom(sums, path.alpha)
-        candidate = Candidate(self.basis, path, fits, held_out, f, sums, freedom, task.loss)
+        basis = self.basis.kernel, self.anchors
+        candidate = Candidate(*basis, path, fits, held_out, f, sums, freedom, task.loss)
         return MonotoneCandidate(candidate, self.fits.notes(found.correction))
 
 

@@ -34,6 +34,8 @@ TAIL = 0.05  # squared lengths of columns, times curvatures, as shares of alpha,
 SLOW, MANY = 25, 6  # products of a Newton step, and steps, after which the preconditioners are computed again
 NEAR = 0.51  # decades between penalties that share the factors of preconditioners
 LEFT = 1e-3  # share of the squared residual that a Newton step leaves
+FLAT = 1e-6  # least curvature along a direction, as a share of the preconditioner's: losses may be linear
+FLAT_OFFSET = 1e-3  # least curvature along the offset in preconditioners, as a share of the largest curvature
 MOST_STEPS, MOST_PRODUCTS, MOST_HALVINGS = 100, 200, 40
 HOLD = 1.0  # weight of an observation that holds the offset of a system without one of the classes
 DESCENT = 1e-4  # share of the expected decrease that a step must reach
@@ -71,10 +73,10 @@ class Systems:
         self.W = np.repeat(w[:, None], len(folds) + 1, axis=1)  # (n, S)
         for s, fold in enumerate(folds):
             self.W[fold.held_out, s] = 0.0
-        self.hold = np.array([_hold(loss, Y, weight) for weight in self.W.T])  # (S,)
+        self.hold = np.array([hold_of(loss, Y, weight) for weight in self.W.T])  # (S,)
         n, r = F.shape
         self.threads = thread_count(threads, n, r, self.W.shape[1])
-        self.preconditioners = Preconditioners(self, loss.reference(Y, w))
+        self.preconditioners = Preconditioners(self, loss.reference(Y, loss.constant(Y, w)))
 
     def start(self) -> Fits:
         """Return the best constants of the fit to all rows, with which all systems start."""
@@ -171,27 +173,7 @@ class Systems:
         return value
 
     def _newton_step(self, f: Floats, slope: Floats, penalty: Floats, least: Floats) -> tuple[Floats, Floats, int]:
-        """Return steps by conjugate gradients, by how much they promise to lower the losses (S,), and the products.
-
-        A step is good enough when the preconditioned residual is small relative to its start, or to `least`.
-        """
-        d, r = np.zeros_like(slope), -slope
-        z = self.preconditioners.solve(r)
-        p, rz = z, _dots(r, z)
-        enough = np.maximum(LEFT * rz, 0.1 * least)
-        products = 0
-        while products < MOST_PRODUCTS:
-            products += 1
-            Hp = self._bend(f, p) + penalty * p
-            curvature = _dots(p, Hp)
-            a = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)[:, None]
-            d, r = d + a * p, r - a * Hp
-            z = self.preconditioners.solve(r)
-            new = _dots(r, z)
-            if (new <= enough).all():
-                break
-            p, rz = z + np.divide(new, rz, out=np.zeros_like(rz), where=rz > 0)[:, None] * p, new
-        return d, -_dots(slope, d), products
+        return newton_step(lambda p: self._bend(f, p) + penalty * p, self.preconditioners.solve, slope, least)
 
     def _descend(
         self, x: Floats, f: Floats, value: Floats, step: Floats, promised: Floats, penalty: Floats
@@ -250,6 +232,7 @@ class Preconditioners:
 
     def _factor(self, s: int) -> Floats:
         A = self.grams[s].copy()
+        A[0, 0] = max(A[0, 0], FLAT_OFFSET * (self.curvature.max() or 1.0) * self.systems.W[:, s].sum())
         A.flat[len(A) + 1 :: len(A) + 1] += self.alpha
         return positive_factor(A)
 
@@ -279,7 +262,36 @@ class Preconditioners:
         return total.T
 
 
-def _hold(loss: Likelihood, Y: Floats, w: Floats) -> float:
+def newton_step(
+    times: Callable[[Floats], Floats], precondition: Callable[[Floats], Floats], slope: Floats, least: Floats
+) -> tuple[Floats, Floats, int]:
+    """Return steps by conjugate gradients, by how much they promise to lower the losses (S,), and the products.
+
+    `times` multiplies with the curvatures of the systems. A step is good enough when the preconditioned residual is
+    small relative to its start, or to `least` (S,).
+    """
+    d, r = np.zeros_like(slope), -slope
+    z = precondition(r)
+    p, rz = z, _dots(r, z)
+    enough = np.maximum(LEFT * rz, 0.1 * least)
+    products = 0
+    while products < MOST_PRODUCTS:
+        products += 1
+        Hp = times(p)
+        curvature = _dots(p, Hp)
+        flat = curvature < FLAT * rz  # a step along such a direction is long, and the last one
+        curvature = np.maximum(curvature, FLAT * rz)
+        a = np.divide(rz, curvature, out=np.zeros_like(rz), where=curvature > 0)[:, None]
+        d, r = d + a * p, r - a * Hp
+        z = precondition(r)
+        new = np.where(flat, 0.0, _dots(r, z))
+        if (new <= enough).all():
+            break
+        p, rz = z + np.divide(new, rz, out=np.zeros_like(rz), where=rz > 0)[:, None] * p, new
+    return d, -_dots(slope, d), products
+
+
+def hold_of(loss: Likelihood, Y: Floats, w: Floats) -> float:
     """Return 0, or HOLD where the best offset is infinite: a fold can hold all rows of a rare class, or all counts."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return 0.0 if np.isfinite(loss.constant(Y, w)).all() else HOLD

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ from salsa._utils.arrays import Floats
 from salsa._utils.threads import thread_count
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import ALL_BASES, is_cyclic
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.anchors import Anchors
 from salsa.solvers.lowrank import anchors_for, direct_bytes, fit_ridge, on_anchors
@@ -35,6 +35,7 @@ from salsa.solvers.lowrank import anchors_for, direct_bytes, fit_ridge, on_ancho
 Subsets = NDArray[np.bool_]  # (D, R): whether feature j is in the subset of random feature r
 
 BLOCK = 2**20  # values of phi that are computed at a time
+CIRCLE_POINTS = 4096  # points at which a base kernel on a circle gives its Fourier coefficients
 COST = 10  # cost of a value of phi, in values of base kernels
 
 
@@ -80,7 +81,7 @@ class TermFeatures:
 
     @property
     def _categories(self) -> list[int]:
-        return [c for c, j in enumerate(self.columns) if BASE_KERNELS[self.kernel.bases[j]].for_categories]
+        return [c for c, j in enumerate(self.columns) if ALL_BASES[self.kernel.bases[j]].for_categories]
 
     def _checked(self, X: Any) -> Floats:
         """Return the columns in use (m, C); raise ValueError if phi cannot be computed."""
@@ -166,12 +167,23 @@ def draw_term_features(kernel: AdditiveKernel, count: int, random_state: RandomS
     inside = subsets[columns]
     frequency, key = np.zeros(inside.shape), np.zeros(inside.shape, dtype=np.uint64)
     for c, j in enumerate(columns.tolist()):
-        if (frequencies := BASE_KERNELS[kernel.bases[j]].frequencies) is None:
+        if is_cyclic(kernel.bases[j]):
+            frequency[c] = cyclic_frequencies(kernel.of_feature(j), random_state, count) * inside[c]
+        elif (frequencies := ALL_BASES[kernel.bases[j]].frequencies) is None:
             key[c] = random_state.randint(0, 2**64, count, dtype=np.uint64) * inside[c]
         else:
             frequency[c] = frequencies(random_state, count) / kernel.bandwidth[j] * inside[c]
     eps = random_state.choice([-1.0, 1.0], inside.shape)
     return TermFeatures(kernel, total, columns, inside, frequency, key, eps, random_state.uniform(0, 2 * np.pi, count))
+
+
+def cyclic_frequencies(base: AdditiveKernel, random_state: RandomState, count: int) -> Floats:
+    """Draw frequencies (count,) of a base kernel on a circle: 2 pi m has the probability of its Fourier coefficient."""
+    places = np.arange(CIRCLE_POINTS)[:, None] / CIRCLE_POINTS
+    coefficients = np.fft.rfft(replace(base, distributions=None)(places, np.zeros((1, 1)))[:, 0]).real
+    coefficients[1:-1] *= 2.0  # cos(2 pi m t) stands for two exponentials
+    chance = np.maximum(coefficients, 0.0)
+    return 2.0 * np.pi * random_state.choice(len(chance), count, p=chance / chance.sum()).astype(np.float64)
 
 
 def interpolation(features: RandomFeatures, anchors: Anchors) -> Floats:

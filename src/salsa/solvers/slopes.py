@@ -14,6 +14,8 @@ and F' differs from its linear interpolation with step d by at most c (d / h)^p 
     the whole slope against its interpolation in t   at most  c (d / h_j)^p / h_j  (|f_j| + sum_k |f_jk|)  =: e,
 
 so that m_j between two points t of the grid is at least the lesser of both values there, minus e, minus sum_k e_k.
+On a circle, where the kernel is k_k(sin(pi t) / pi), b_k is sqrt(b^2 + (2 pi a h_k)^2): the fourth derivative of this
+kernel at zero is b^2 / h^4 + 4 pi^2 a^2 / h^2.
 For Matern 5/2, (c, p) = (4 / sqrt(3) 5^(5/4) / sqrt(48), 3/2): F''' has the L2 norm sqrt(16/3) (sqrt(5) / h)^(5/2) |F|
 at most, from the spectral density, and the interpolation of F' misses by d^(3/2) / sqrt(48) times that.
 """
@@ -29,6 +31,7 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.memory import row_blocks
 from salsa.kernels import Kernel
 from salsa.kernels.additive import AdditiveKernel
+from salsa.kernels.base import is_cyclic
 
 #: Points of the first grids in t and in s, and the most that a proof refines them to
 FIRST, FINEST_T, FINEST_S = 65, 65 * 2**7, 1025
@@ -182,7 +185,9 @@ class Slopes:
         step = np.nan_to_num(step)
         for part, pairs in zip(self.parts, norms.pairs, strict=True):
             smooth = part.smooth
-            bends = np.where(step > 0, step**2 / 8.0 * smooth.b / part.term.bandwidth[k] ** 2, 0.0)
+            h, on_circle = part.term.bandwidth[k], [is_cyclic(part.term.bases[other]) for other in k]
+            b = np.where(on_circle, np.hypot(smooth.b, 2.0 * np.pi * smooth.a * h), smooth.b)
+            bends = np.where(step > 0, step**2 / 8.0 * b / h**2, 0.0)
             total += float(bends @ pairs) * smooth.a / part.term.bandwidth[self.j]
         return total
 

@@ -38,8 +38,7 @@ def find_outside(expansion: KernelExpansion, X: Floats, *, n_threads: int | None
     low, high = expansion.ends
     with np.errstate(over="ignore", invalid="ignore"):  # values near the limits of float64 count as inside
         width = high - low
-        is_number = np.array(expansion.kernel.terms[0].bases) != "equality"
-        used = (expansion.kernel.relevance > 0) & (width > 0) & is_number
+        used = (expansion.kernel.relevance > 0) & (width > 0) & expansion.kernel.terms[0].on_line
         counted, farthest = used & ~np.isnan(X), FARTHEST * np.where(used, width, 0.0)
         nearest = np.where(counted, np.clip(X, low, high), X)
         away = np.where(counted, np.clip(X, low - farthest, high + farthest) - nearest, 0.0)

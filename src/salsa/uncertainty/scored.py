@@ -14,7 +14,6 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error
-from salsa.data.rows import Observations
 from salsa.losses import Likelihood, Logistic, Observed, Softmax
 from salsa.uncertainty import LeaveOneOut
 from salsa.uncertainty.cvplus import LowRankUncertainty
@@ -44,10 +43,10 @@ class HeldOut(NamedTuple):
             losses += RANDOM_LABELS / self.units * loss.judge(w @ Y / w.sum(), f)
         return losses
 
-    def error(self, loss: Likelihood, rows: Observations, unit: Places | None, null: float) -> tuple[float, float]:
+    def error(self, loss: Likelihood, Y: Floats, w: Floats, unit: Places | None, null: float) -> tuple[float, float]:
         """Return the mean held-out loss, in units of the best constant's loss, and its standard error."""
-        losses = self.losses(loss, rows.Y, rows.weight, self.f) / null
-        return mean_and_standard_error(losses, rows.weight[self.row], None if unit is None else unit[self.row])
+        losses = self.losses(loss, Y, w, self.f) / null
+        return mean_and_standard_error(losses, w[self.row], None if unit is None else unit[self.row])
 
 
 @dataclass(frozen=True, eq=False)

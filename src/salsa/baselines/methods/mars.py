@@ -33,7 +33,8 @@ class MARSRegressor(Method):
         from pyearth import Earth
 
         most = 1 + min(MOST_TERMS, max(FEWEST_TERMS, 2 * X.shape[1]))
-        self.earth_ = Earth(max_degree=self.max_degree, max_terms=most).fit(*map(_writable, (X, y)))
+        with np.errstate(all="ignore"):  # pyearth multiplies memory before filling it, and discards the product
+            self.earth_ = Earth(max_degree=self.max_degree, max_terms=most).fit(*map(_writable, (X, y)))
 
     def _predict(self, X: Floats) -> Any:
         return np.asarray(self.earth_.predict(_writable(X)), dtype=np.float64).ravel()

@@ -13,6 +13,7 @@ import pandas as pd
 from salsa.cli.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
 from salsa.cli.tables.reading import title
 from salsa.data.number_format import NumberFormat, is_missing_word
+from salsa.data.stamps import are_iso
 
 Level = str | int | float | bool
 
@@ -21,7 +22,8 @@ _KINDS = {  # type by pandas.api.types.infer_dtype -> kind of column
     "string": "text",
     "categorical": "category",
 }
-_DATES = {"date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "period"}
+_TIMED = {"date", "datetime", "datetime64", "timedelta", "timedelta64"}  # features may hold these
+_DATES = _TIMED | {"time", "period"}
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
 
 
@@ -59,13 +61,13 @@ def target_of(table: pd.DataFrame, name: str, source: str, may_miss: bool = Fals
 def check_ordered(column: pd.Series[Any], categories: Collection[str], source: str) -> None:
     """Raise ValueError if a monotone column holds categories without an order."""
     is_category = isinstance(column.dtype, pd.CategoricalDtype) and not column.cat.ordered
-    if is_category or column.name in categories or is_text(column):
+    if is_category or column.name in categories or (is_text(column) and not are_iso(column.dropna().unique())):
         advice = "; --monotone needs numbers: leave it out for this column"
         raise column_error(column.name, source, "holds categories, which have no order", advice)
 
 
 def plain_features(table: pd.DataFrame, names: Sequence[str], categories: Collection[str], source: str) -> pd.DataFrame:
-    """Return these columns for training: numbers as float64, text unchanged, `categories` as pandas categories."""
+    """Return these columns for training: numbers as float64, text and dates unchanged, `categories` as categories."""
     columns = {
         name: _category(table[name], source) if name in categories else _feature(table[name], source) for name in names
     }
@@ -77,25 +79,57 @@ def is_text(column: pd.Series[Any]) -> bool:
     return _KINDS.get(pd.api.types.infer_dtype(column, skipna=True)) == "text"
 
 
+def is_timed(column: pd.Series[Any]) -> bool:
+    """Return whether a column holds dates or durations by its type."""
+    return pd.api.types.infer_dtype(column, skipna=True) in _TIMED
+
+
 def known_features(
     table: pd.DataFrame,
     levels: Mapping[str, tuple[Level, ...] | None],
     formats: Mapping[str, NumberFormat],
     source: str,
     unseen: Unseen,
+    timed: Collection[str] = (),
 ) -> pd.DataFrame:
     """Return the columns of the training table in another table: categories as their levels, numbers as float64.
 
     Texts of numbers are read as in training. Values that are not among the levels are added to ``unseen`` and become
-    missing.
+    missing. The columns `timed` hold dates or durations.
     """
-    columns = {
-        name: known_numbers(table[name], formats.get(name, NumberFormat()), source, unseen.words)
-        if known is None
-        else _known_levels(table[name], known, source, unseen)
-        for name, known in levels.items()
-    }
+    columns = {}
+    for name, known in levels.items():
+        if name in timed:
+            columns[name] = _known_dates(table[name], source, unseen.words)
+        elif known is None:
+            columns[name] = known_numbers(table[name], formats.get(name, NumberFormat()), source, unseen.words)
+        else:
+            columns[name] = _known_levels(table[name], known, source, unseen)
     return pd.DataFrame(columns, index=table.index)
+
+
+def _known_dates(column: pd.Series[Any], source: str, odd: Tally) -> pd.Series[Any]:
+    """Return a column of dates or durations; raise ValueError on the first text that is no date.
+
+    Words for missing values are counted, and missing.
+    """
+    if not is_text(column):
+        return column
+    texts = read_dates(column)
+    odd.add(str(column.name), column[texts.isna() & column.notna()].tolist())
+    wrong = texts.isin([text for text in texts.dropna().unique() if not are_iso([text])]).to_numpy()
+    if wrong.any():
+        problem = f"has {shown_value(column, wrong)}, which is no date such as 2026-01-31"
+        raise column_error(column.name, source, problem, "; it held dates in training: correct or empty the cell")
+    return texts
+
+
+def read_dates(column: pd.Series[Any]) -> pd.Series[Any]:
+    """Return texts of dates without spaces around them; None for words for missing values."""
+    places, distinct = pd.factorize(column)
+    texts = [str(text).strip() for text in distinct]
+    known = np.array([*(None if is_missing_word(text) else text for text in texts), None], dtype=object)
+    return pd.Series(known[places], column.index, dtype=object, name=column.name)
 
 
 def known_numbers(column: pd.Series[Any], written: NumberFormat, source: str, odd: Tally) -> pd.Series[float]:
@@ -144,7 +178,7 @@ class Tally:
 
 
 class Unseen(Tally):
-    """Values of categories that were not seen in training; `words` stand for missing values in columns of numbers."""
+    """Values of categories that were not seen in training; `words` stand for missing numbers or dates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,6 +186,8 @@ class Unseen(Tally):
 
 
 def _feature(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    if is_timed(column):
+        return column
     is_number = _kind(column, source, DROP) == "number"
     return numeric(column, source, DROP, may_miss=True) if is_number else column
 

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from salsa.cli.tables.messages import DROP, column_error, dates_error
+from salsa.cli.tables.messages import DROP, column_error
 from salsa.cli.tables.texts import Texts
+from salsa.data.column_words import (
+    CATEGORY,
+    DATE,
+    LEFT_OUT,
+    MARKS,
+    NUMBER,
+    marks_words,
+    parts_words,
+    unit_words,
+)
 from salsa.data.number_format import PLAIN, NumberFormat, Style, alike
 from salsa.data.text_columns import FEW_LEVELS, MISTAKE_PERCENT, MOST_TEXTS, are_dates, are_identifiers, are_mistakes
 
-NUMBER, CATEGORY, LEFT_OUT = "number", "category", "left out"
-MARKS = {",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
+CORRECT = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
 DOUBT = "in doubt: no value of the file tells whether {0!r} marks thousands or decimals"
 
 
@@ -74,8 +83,7 @@ def mistakes(texts: Texts, house: House) -> Verdict | None:
     style, _ = _style(texts, house)
     wrong, like = texts.unlike(style), texts.like(style)
     if are_mistakes(values, count):
-        advice = "; correct the cell, empty it if the value is missing, or take all as categories: --category {0!r}"
-        raise column_error(texts.name, house.source, _mistake(texts, style), advice)
+        raise column_error(texts.name, house.source, _mistake(texts, style), CORRECT)
     if texts.has_only_numbers and 0 < count < values and len(texts.distinct) > FEW_LEVELS:
         what = "units" if texts.units > 1 else "decimal and thousands marks"
         advice = ": write all values alike, or take them as categories: --category {0!r}"
@@ -93,9 +101,19 @@ def odd_formats(texts: Texts, house: House) -> Verdict | None:
 
 
 def dates(texts: Texts, house: House) -> Verdict | None:
-    """Raise ValueError if all values are dates or times."""
+    """Return the verdict on a column of dates of ISO 8601.
+
+    Raise ValueError if nearly all values are such dates, or if all are dates that are written in another way.
+    """
+    if 0 < texts.total == texts.dates:
+        return Verdict(DATE, (parts_words(), *_missing_words(texts)))
+    if are_mistakes(texts.total, texts.dates):
+        rule = f"with {MISTAKE_PERCENT} % dates or more, other text counts as a mistake"
+        problem = f"has {texts.no_date}, but {texts.dates} of its {texts.total} values are dates ({rule})"
+        raise column_error(texts.name, house.source, problem, CORRECT)
     if texts.total and are_dates(texts.distinct):
-        raise dates_error(texts.name, house.source, DROP)
+        problem = f"holds dates or times such as {min(texts.distinct)!r}: write them as 2026-01-31 or 2026-01-31T12:00"
+        raise column_error(texts.name, house.source, problem, DROP)
     return None
 
 
@@ -159,17 +177,18 @@ def _changes(texts: Texts, found: NumberFormat, is_doubtful: bool) -> Iterable[s
     """Yield what was done to make numbers of the texts."""
     text = texts.telling
     if PLAIN not in texts.styles or (found.decimal == "," and texts.has_marks):
-        used = {MARKS[found.decimal]: "decimals"} if _uses(texts, found.decimal) else {}
-        used |= {MARKS[found.thousands]: "thousands"} if _uses(texts, found.thousands) else {}
-        roles = " and ".join(f"{mark} marks {role}" for mark, role in used.items())
-        yield f"{roles}: {text!r} is {found.value(text):.15g}"
+        used = [mark if _uses(texts, mark) else "" for mark in (found.decimal, found.thousands)]
+        yield f"{marks_words(*used)}: {text!r} is {found.value(text):.15g}"
     if is_doubtful:
         yield DOUBT.format(next(mark for mark in MARKS if mark in text))
-    for mark, place in ((found.before, "before"), (found.after, "after")):
-        if mark:
-            yield f"{mark!r} {place} the number removed"
+    yield from unit_words(found.before, found.after)
     if texts.bracketed:
         yield f"{_count(texts.bracketed, 'value')} in brackets are negative"
+    yield from _missing_words(texts)
+
+
+def _missing_words(texts: Texts) -> Iterable[str]:
+    """Yield how many cells hold words for missing values, if there are any."""
     if texts.words:
         word = next(iter(texts.words))
         count = texts.words.total()

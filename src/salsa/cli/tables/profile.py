@@ -8,12 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from salsa.cli.tables.kinds import CATEGORY, NUMBER
+from salsa.data.column_words import CATEGORY, CONSTANT, DATE, DURATION, EXAMPLE, NUMBER, parts_words
 from salsa.data.text_columns import FEW_LEVELS
 
 NAMELESS = re.compile(r"Unnamed: \d+")
 _IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|ids|uuid|guid|key|index|idx|code|nr))|.*[a-z](Id|ID|Key|Code|Nr)")
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"}
+_TEXTS = {"string", "categorical"}
+_TIMED = {
+    **dict.fromkeys(("date", "datetime", "datetime64"), DATE),
+    **dict.fromkeys(("timedelta", "timedelta64"), DURATION),
+}
 
 
 class Profile:
@@ -39,8 +44,8 @@ class Profile:
         if inferred in _NUMBERS:
             self._add_numbers(present.to_numpy(np.float64))
             return
-        self.kind = CATEGORY
-        if inferred in ("string", "categorical") and len(self._texts) < 2:
+        self.kind = _TIMED.get(inferred, CATEGORY)
+        if inferred in (*_TEXTS, *_TIMED) and len(self._texts) < 2:
             self._texts.update(map(str, present.unique()[:2]))
 
     def _add_numbers(self, values: Any) -> None:
@@ -72,9 +77,11 @@ class Profile:
             return ["left out: it counts the rows, like a saved index"]
         alike = self._low == self._high if self.kind == NUMBER else len(self._texts) == 1
         if alike and not self.missing:
-            return ["the same value in all rows: it has no effect"]
+            return [CONSTANT]
         if not may_be_number:
             return []
+        if self.kind == DATE:
+            return [parts_words()]
         if self._is_truth:
             return ["true is 1 and false is 0"]
         if self._counts_rows and self.values > FEW_LEVELS:
@@ -86,4 +93,6 @@ class Profile:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, float | np.floating) else str(value)
+    if isinstance(value, str):
+        return value
+    return EXAMPLE.format(value) if isinstance(value, float | np.floating) else str(value).removesuffix(" 00:00:00")

@@ -11,6 +11,7 @@ import pandas as pd
 
 from salsa._utils.arrays import Places
 from salsa.data.number_format import STYLES, Anatomy, Style, by_anatomy, is_missing_word
+from salsa.data.stamps import are_iso
 from salsa.data.text_columns import MOST_TEXTS
 
 Unit = tuple[str, str]  # what stands before and after the digits
@@ -32,10 +33,12 @@ class Texts:
     def __init__(self, name: str) -> None:
         self.name = name
         self.values = self.spaced = self.bracketed = 0
-        self.words: Counter[str] = Counter()  # words for missing values, in columns of numbers
+        self.words: Counter[str] = Counter()  # words for missing values, in columns of numbers or dates
         self.distinct: set[str] = set()  # at most MOST_TEXTS + 1 of them
         self.example = ""
         self.other: Seen | None = None  # the first value that is neither a number nor such a word
+        self.dates = 0  # dates of ISO 8601
+        self.no_date: Seen | None = None  # the first value that is neither a date nor such a word
         self._others = 0
         self._kinds: Counter[tuple[Unit, frozenset[Style]]] = Counter()  # numbers by unit and fitting styles
         self._first: dict[tuple[Unit, frozenset[Style]], Seen] = {}
@@ -58,6 +61,7 @@ class Texts:
             else:
                 self._add_numbers(parts, texts, where, counts, rows)
                 found.append(where[0])
+        self._add_dates(texts, found, counts, rows)
         if not self.example and found:
             self.example = texts[min(found)]
 
@@ -86,6 +90,14 @@ class Texts:
             self.bracketed += count if texts[own[0]].startswith("(") else 0
             seen = Seen(int(rows[own[0]]), texts[own[0]])
             self._first[kind] = min(self._first.get(kind, seen), seen)
+
+    def _add_dates(self, texts: list[str], where: list[int], counts: Any, rows: Places) -> None:
+        """Count dates among texts that are no words for missing values; chunks come in the order of the rows."""
+        dates = {place for place in where if are_iso([texts[place]])}
+        self.dates += int(counts[list(dates)].sum())
+        if self.no_date is None and (others := set(where) - dates):
+            first = min(others)
+            self.no_date = Seen(int(rows[first]), texts[first])
 
     @property
     def total(self) -> int:

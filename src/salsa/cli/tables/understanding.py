@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from salsa.cli.tables.checking import is_text, read_numbers
+from salsa.cli.tables.checking import is_text, is_timed, read_dates, read_numbers
 from salsa.cli.tables.dialect import FileFacts
-from salsa.cli.tables.kinds import CATEGORY, LEFT_OUT, House, Verdict, categories, decide
+from salsa.cli.tables.kinds import House, Verdict, categories, decide
 from salsa.cli.tables.messages import column_error
 from salsa.cli.tables.profile import NAMELESS, Profile
 from salsa.cli.tables.texts import Texts
+from salsa.data.column_words import CATEGORY, DATE, LEFT_OUT
 from salsa.data.number_format import PLAIN, NumberFormat
 
 POINTS = 1000  # numbers with more than three decimals prove that a point marks decimals, not thousands
@@ -69,6 +70,7 @@ class Interpreter:
         self._texts: dict[str, Texts] = {}
         self._verdicts: dict[str, Verdict] = {}
         self._profiles: dict[str, Profile] = {}
+        self._timed: set[str] = set()  # dates and durations by their type
         self._has_points = False  # a column of plain numbers proves that a point marks decimals
         self.formats: dict[str, NumberFormat] = {}
         self.codes: Collection[str] = ()  # columns of digits with leading zeros
@@ -80,6 +82,7 @@ class Interpreter:
             if name in names or is_text(chunk[name]):
                 self._texts.setdefault(name, Texts(name)).add(chunk[name])
         if not names:
+            self._timed.update(name for name in self._free if is_timed(chunk[name]))
             self._has_points = self._has_points or any(map(_has_points, self._plain(chunk)))
 
     def suspects(self, floats: Collection[str]) -> list[str]:
@@ -104,7 +107,8 @@ class Interpreter:
             raise ValueError(problems[first] + also)
         self.formats = {name: verdict.format for name, verdict in self._verdicts.items() if verdict.format is not None}
         if house.style not in (None, PLAIN):
-            plain = [name for name in (*self._numbers, *self._free) if name not in {*self._verdicts, *self._labels}]
+            decided = {*self._verdicts, *self._labels, *self._timed}
+            plain = [name for name in (*self._numbers, *self._free) if name not in decided]
             self.formats |= dict.fromkeys(plain, NumberFormat(*house.style))
 
     def taken(self, chunk: pd.DataFrame) -> pd.DataFrame:
@@ -173,7 +177,12 @@ class Interpreter:
         verdict = self._verdicts[str(column.name)]
         if verdict.format is not None:
             return read_numbers(column, verdict.format)
-        return trimmed(column) if self._texts[str(column.name)].spaced else column
+        if verdict.kind == DATE:
+            return read_dates(column)
+        texts = self._texts[str(column.name)]
+        plain = trimmed(column) if texts.spaced else column
+        is_mixed = texts.dates > 0 and column.name in self._free  # a chunk that holds dates alone has categories, too
+        return plain.astype("category") if is_mixed else plain
 
     def _understood(self, name: str, role: str) -> Understood:
         profile, verdict, texts = self._profiles.get(name), self._verdicts.get(name), self._texts.get(name)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from salsa._utils.drawing import BAND, DARK, FAINT, RUG_TICKS, axes_or_new, draw_rug, label, name_ticks, percent
+from salsa._utils.drawing import (
+    BAND,
+    DARK,
+    FAINT,
+    RUG_TICKS,
+    Display,
+    axes_or_new,
+    draw_rug,
+    label,
+    name_ticks,
+    percent,
+)
 from salsa.explain.displays.pairs import draw_heat_map, draw_lines, draw_surface
-from salsa.explain.displays.scales import mark_values, name_missing, number_scale, set_apart
+from salsa.explain.displays.scales import mark_values, name_missing, name_part, number_scale, set_apart
 from salsa.explain.effects import FEW_VALUES, Effect
 from salsa.kernels.marginals import thinned
 
@@ -20,7 +31,7 @@ DOTS: dict[str, Any] = {"fmt": "o", "color": DARK, "ms": 5, "capsize": 2.5, "eli
 
 
 @dataclass(frozen=True, eq=False)
-class EffectDisplay:
+class EffectDisplay(Display):
     """Display of the effect of one feature, or of the joint effect of two features beyond their main effects.
 
     A number is drawn as a curve with a band of two standard deviations on either side and a rug of the data. A
@@ -36,14 +47,14 @@ class EffectDisplay:
             advice = "plot one or two features, or take the numbers from effect.frame()"
             raise ValueError(f"an effect of {len(self.effect.axes)} features ({names}) cannot be drawn: {advice}")
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw the effect; the title gives its share of the variance."""
         with axes_or_new(ax, *self._size()) as ax:
             draw = {0: draw_curve, 1: draw_dots, 2: draw_surface, 3: draw_lines, 4: draw_heat_map}[self._kind]
             draw(ax, self.effect)
             names = " × ".join(map(label, self.effect.features))
             ax.set_title(f"{names}: {percent(self.effect.variance_share)} of the variance", fontsize="medium")
-        return ax
+        return self._drawn(ax)
 
     @property
     def _kind(self) -> int:
@@ -78,10 +89,11 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
         ax.errorbar(scale.beyond, effect.values[scale.missing], BAND * sd[scale.missing], **DOTS)
         name_missing(ax, "x", scale, effect.values[scale.missing])
         set_apart(ax, "x", scale)
-    if few:
+    if few and axis.part is None:
         mark_values(ax, scale)
+    name_part(ax, "x", axis)
     draw_rug(ax, "x", *thinned(axis.rug, RUG_TICKS))
-    ax.set(xlabel=label(axis.name), ylabel=effect.name if effect.sd is None else f"{effect.name} ± {BAND:.0f} sd")
+    ax.set(xlabel=label(axis.title), ylabel=effect.name if effect.sd is None else f"{effect.name} ± {BAND:.0f} sd")
     ax.spines[["top", "right"]].set_visible(False)
 
 

@@ -22,7 +22,7 @@ from salsa._utils.drawing import (
     number,
     write_in_cells,
 )
-from salsa.explain.displays.scales import Scale, name_missing, number_scale, set_apart
+from salsa.explain.displays.scales import Scale, name_missing, name_part, number_scale, set_apart
 from salsa.explain.effects import Effect
 from salsa.kernels.marginals import thinned
 
@@ -61,7 +61,8 @@ def draw_surface(ax: Axes, effect: Effect) -> None:
         if scale.missing is not None:
             set_apart(ax, side, scale)
             name_missing(ax, side, scale)
-    ax.set(xlabel=label(effect.features[0]), ylabel=label(effect.features[1]))
+        name_part(ax, side, axis)
+    ax.set(xlabel=label(effect.axes[0].title), ylabel=label(effect.axes[1].title))
     _draw_colorbar(ax, norm, _effect_name(effect, "dotted"))
 
 
@@ -78,8 +79,9 @@ def draw_lines(ax: Axes, effect: Effect) -> None:
     if scale.missing is not None:
         set_apart(ax, "x", scale)
         name_missing(ax, "x", scale, values[shown, scale.missing])
+    name_part(ax, "x", quantity)
     draw_rug(ax, "x", *thinned(quantity.rug, RUG_TICKS))
-    ax.set(xlabel=label(quantity.name), ylabel=_effect_name(effect, "thin"))
+    ax.set(xlabel=label(quantity.title), ylabel=_effect_name(effect, "thin"))
     ax.spines[["top", "right"]].set_visible(False)
     some = f"\n{len(shown)} of {len(names)} levels,\nof largest spread" if len(shown) < len(names) else ""
     legend = [f" {label(names[level])}" for level in shown]  # matplotlib leaves out names with a leading underscore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.stats import binom, norm
@@ -12,7 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight
 
 from salsa._utils.arrays import Floats
-from salsa._utils.drawing import DARK, FAINT, LINE, axes_or_new, number, percent_axis
+from salsa._utils.drawing import DARK, FAINT, LINE, Display, axes_or_new, number, percent_axis
 from salsa.explain.report.held_out_rows import one_output, training_rows
 from salsa.explain.subject import interval_ends
 
@@ -24,7 +24,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
-class PredictionDisplay:
+class PredictionDisplay(Display):
     """Display of predicted against observed values of one output."""
 
     observed: Floats  # (n,)
@@ -52,7 +52,7 @@ class PredictionDisplay:
         unit = np.abs(self.observed).max()  # squares of 1e-200 are zero
         return float(r2_score(self.observed / unit, self.predicted / unit, sample_weight=self.weight))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw points and the line of perfect predictions; above 5000 rows hexagons, which are darker for more rows."""
         with axes_or_new(ax, 4.4, 4.2) as ax:
             if len(self.observed) > MANY_POINTS:
@@ -64,7 +64,7 @@ class PredictionDisplay:
             ax.set(xlim=(low, high), ylim=(low, high), aspect="equal", xlabel="observed", ylabel="predicted")
             rows = f"{len(self.observed)} rows{', leave-one-out' if self.left_out else ''}"
             ax.set_title(rows if np.isnan(self.r2) else f"{rows}: R² = {number(self.r2, 3)}", fontsize="medium")
-        return ax
+        return self._drawn(ax)
 
     def _draw_hexagons(self, ax: Axes) -> None:
         style: dict[str, Any] = {"gridsize": 50, "bins": "log", "cmap": "Blues"}
@@ -73,7 +73,7 @@ class PredictionDisplay:
 
 
 @dataclass(frozen=True, eq=False)
-class CalibrationDisplay:
+class CalibrationDisplay(Display):
     """Display of the actual coverage of intervals against their nominal coverage.
 
     Training rows are predicted by leave-one-out; their intervals are normal quantiles times the predictive standard
@@ -112,7 +112,7 @@ class CalibrationDisplay:
         low, high = binom.interval(probability, rows, self.nominal)
         return np.asarray(low) / rows, np.asarray(high) / rows
 
-    def plot(self, ax: Axes | None = None) -> Axes:
+    def plot(self, ax: Axes | None = None) -> Self:
         """Draw actual against nominal coverage, with the diagonal and a band of binomial chance around it."""
         with axes_or_new(ax, 4.4, 4.2) as ax:
             ax.fill_between(self.nominal, *self.band(), color=FAINT, alpha=0.5, lw=0, label="within chance (95 %)")
@@ -124,7 +124,7 @@ class CalibrationDisplay:
             title = "leave-one-out, normal quantiles" if self.left_out else "intervals of predict_interval"
             ax.set_title(title, fontsize="medium")
             ax.legend(frameon=False, loc="lower right", fontsize="small")
-        return ax
+        return self._drawn(ax)
 
 
 def _by_output(values: Any) -> Floats:

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from salsa._utils.arrays import Floats
 from salsa._utils.drawing import LINE, Side, number, room_per_cell
-from salsa.explain.effects import Axis
-from salsa.explain.subject import MISSING
+from salsa.explain.effects import MISSING, Axis
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,6 +63,13 @@ def set_apart(ax: Axes, side: Side, scale: Scale) -> None:
     axis.set_major_locator(FixedLocator([t for t in ticks if scale.at[0] <= t <= scale.at[-1]]))
     if len(scale.at):
         wall(scale.beyond - scale.gap, color=LINE, lw=0.8, ls=":")
+
+
+def name_part(ax: Axes, side: Side, axis: Axis) -> None:
+    """Put ticks at round dates, months or hours if the axis shows a part of a date."""
+    if (ticks := axis.ticks) is not None:
+        set_ticks = ax.set_xticks if side == "x" else ax.set_yticks
+        set_ticks([value for value, _ in ticks], [name for _, name in ticks])
 
 
 def mark_values(ax: Axes, scale: Scale) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from salsa._utils.drawing import (
     DARK,
     LIGHT,
     TEXT,
+    Display,
     axes_or_new,
     label,
     name_ticks,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class ImportanceDisplay:
+class ImportanceDisplay(Display):
     """Display of the variance share of every feature: by itself, and in all interactions that include the feature.
 
     These shares refer to independent features. If rows are known, a mark shows the share over the rows as they are.
@@ -51,7 +52,7 @@ class ImportanceDisplay:
         orders = anova.orders()["variance_share"].to_numpy()
         return cls(anova.features, first, total, orders, None if anova.rows is None else rows)
 
-    def plot(self, ax: Axes | None = None, most: int = 20) -> Axes:
+    def plot(self, ax: Axes | None = None, most: int = 20) -> Self:
         """Draw bars, largest first. An interaction counts for each of its features: bars can add up to more than 100 %.
 
         The legend gives the share of all features by themselves, and of the interactions of every order. The marks of
@@ -69,7 +70,7 @@ class ImportanceDisplay:
             )
             percent_axis(ax, "x")
             ax.spines[["top", "right"]].set_visible(False)
-        return ax
+        return self._drawn(ax)
 
     def _rows(self, shown: NDArray[np.intp]) -> tuple[list[str], list[float], list[str]]:
         """Return names, ends of bars or marks, and texts, for the features shown and one row for all other features."""
@@ -122,7 +123,7 @@ class ImportanceDisplay:
 
 
 @dataclass(frozen=True, eq=False)
-class InteractionsDisplay:
+class InteractionsDisplay(Display):
     """Display of the variance share of every pair of features, with the shares of single features on the diagonal.
 
     All shares refer to independent features.
@@ -141,7 +142,7 @@ class InteractionsDisplay:
         np.fill_diagonal(shares, sobol["first_order"])
         return cls(anova.features, shares, sobol["total"].to_numpy())
 
-    def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
+    def plot(self, ax: Axes | None = None, most: int = 30) -> Self:
         """Draw a triangle of cells, darker for larger shares, for the `most` features of largest total share."""
         from matplotlib.colors import PowerNorm
 
@@ -166,7 +167,7 @@ class InteractionsDisplay:
             ax.spines[:].set_visible(False)
             bar = ax.figure.colorbar(mesh, ax=ax, shrink=0.8, label="share of the variance")
             percent_axis(bar.ax, "y")
-        return ax
+        return self._drawn(ax)
 
     def _title(self, shown: int) -> str:
         left_out = f"{shown} of {len(self.features)} features, " if shown < len(self.features) else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from salsa._utils.drawing import (
     LIGHT,
     LINE,
     TEXT,
+    Display,
     axes_or_new,
     label,
     name_ticks,
@@ -23,7 +24,7 @@ from salsa._utils.drawing import (
     strongest,
     write_beside,
 )
-from salsa.explain.subject import MISSING
+from salsa.explain.effects import MISSING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +35,7 @@ LONGEST_VALUE = 18
 
 
 @dataclass(frozen=True, eq=False)
-class WaterfallDisplay:
+class WaterfallDisplay(Display):
     """Display of the Shapley values of one prediction: what each feature adds to the mean prediction."""
 
     features: tuple[str, ...]
@@ -51,9 +52,10 @@ class WaterfallDisplay:
             raise ValueError(f"row={row}: {n} rows were explained, numbered from 0")
         if not 0 <= output < q:
             raise ValueError(f"output={output}: there are {q} outputs, numbered from 0")
-        values = tuple(shapley.subject.frame(shapley.rows[[row]]).iloc[0].tolist())
+        subject, encoded = shapley.subject, shapley.rows[[row]]
+        values = tuple(subject.shown(j, x)[0] for j, x in enumerate(encoded.T))
         base = float(shapley.subject.base_value[output])
-        return cls(shapley.features, values, shapley.all_values[row, :, output], base, shapley.subject.target)
+        return cls(subject.columns.names, values, shapley.all_values[row, :, output], base, shapley.subject.target)
 
     @property
     def prediction(self) -> float:
@@ -68,7 +70,7 @@ class WaterfallDisplay:
             return names, sizes
         return [*names, others_name(len(others))], np.append(sizes, self.contributions[others].sum())
 
-    def plot(self, ax: Axes | None = None, most: int = 10) -> Axes:
+    def plot(self, ax: Axes | None = None, most: int = 10) -> Self:
         """Draw arrows from the mean prediction at the top to this prediction at the bottom, the largest first."""
         names, sizes = self.steps(most)
         rows = len(names) + 2
@@ -83,7 +85,7 @@ class WaterfallDisplay:
             ax.set(ylim=(rows - 0.4, -0.6), xlabel=self.target)
             ax.margins(x=0.1)
             ax.spines[["top", "right", "left"]].set_visible(False)
-        return ax
+        return self._drawn(ax)
 
     def _draw_arrows(self, ax: Axes, levels: Floats) -> None:
         """Draw dark arrows to the right for positive and light arrows to the left for negative contributions."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from salsa._utils.arrays import Floats
 from salsa.explain.anova import Anova
@@ -19,6 +20,7 @@ DRAWN_FEATURES, DRAWN_PAIRS = 50, 30  # at most this many effects have a picture
 PAIR_SHARE = 1e-3  # pairs below this share of the variance are left out
 MATRIX_FEATURES, LISTED_PAIRS = 30, 8
 RUG_POINTS = 150
+TABLE_VALUES = 2  # a pair of features with at most so many values each is a table with standard deviations
 NIL = 5e-5  # smaller shares of the variance are not mentioned
 NEARLY_ALL, MOSTLY = 0.95, 0.5  # shares of the variance of all interactions
 WORTH_DOUBTING = 0.01  # smaller shares of the variance are never marked unsure
@@ -97,7 +99,8 @@ def _unsure_caution(features: list[dict[str, Any]]) -> list[str]:
 def _correlation_caution(anova: Anova, used: list[int]) -> list[str]:
     """Warn of numeric features with a high rank correlation, the strongest correlation first."""
     subject = anova.subject
-    numbers = [j for j in used[:DRAWN_FEATURES] if not subject.columns.categorical[j]]
+    other = subject.columns.categorical | subject.columns.cyclic
+    numbers = [j for j in used[:DRAWN_FEATURES] if not other[j]]
     anchors = subject.expansion.anchors[:: len(subject.expansion.anchors) // CORRELATION_ROWS + 1]
     table = pd.DataFrame(anchors[:, numbers]).corr("spearman", min_periods=10).to_numpy()
     first, second = np.triu_indices(len(numbers), k=1)
@@ -125,13 +128,19 @@ def effect_list(anova: Anova, used: list[int], band: bool) -> list[dict[str, Any
             anova,
             (j, k),
             {"share": share, "total": None, "rows": pair_rows[j, k]},
-            anova.effect(j, k, band=False),
+            _pair_effect(anova, j, k, band),
             used,
         )
         for j, k, share in strongest
     ]
     key = "rows" if rows_lead(anova) else "share"
     return sorted([*mains, *pairs], key=lambda entry: -abs(float(entry[key])))
+
+
+def _pair_effect(anova: Anova, j: int, k: int, band: bool) -> Effect:
+    """Return the effect of a pair, with its standard deviations if both features have two values: a small table."""
+    few = all(np.count_nonzero(~np.isnan(anova.subject.background[i].points)) <= TABLE_VALUES for i in (j, k))
+    return anova.effect(j, k, band=band and few)
 
 
 def _entry(
@@ -141,13 +150,16 @@ def _entry(
     if len(anova.subject.background[S[0]].points) == 1:
         reason = "This feature is constant in the training table, so the model has learned nothing about it."
     known = {"term": _term(anova, S), "features": S, **shares, "reason": reason}
-    unsure = effect is not None and effect.sd is not None and shares["share"] >= WORTH_DOUBTING and _is_unsure(effect)
-    return {**known, "unsure": unsure, **({} if effect is None else _picture(effect))}
+    may_doubt = len(S) == 1 and shares["share"] >= WORTH_DOUBTING
+    unsure = may_doubt and effect is not None and effect.sd is not None and _is_unsure(effect)
+    return {**known, "unsure": unsure, **({} if effect is None else _picture(anova, S, effect))}
 
 
 def _is_unsure(effect: Effect) -> bool:
-    """Return whether zero is inside the band of a single feature for most of the background."""
+    """Return whether zero is inside the band of a single number for most of the background, or of all levels."""
     (axis,), (points, weights) = effect.axes, effect.axes[0].rug
+    if axis.labels is not None:
+        return not _some_level_differs(effect)
     beyond = np.abs(effect.values) - BAND * np.asarray(effect.sd)
     shown, observed = ~np.isnan(axis.points), ~np.isnan(points)
     at = np.full(len(points), beyond[-1])  # the last point is the missing value
@@ -155,18 +167,33 @@ def _is_unsure(effect: Effect) -> bool:
     return bool(weights[at <= 0].sum() > UNSURE_SHARE)
 
 
-def _picture(effect: Effect) -> dict[str, Any]:
+def _some_level_differs(effect: Effect) -> bool:
+    """Return whether a level of a category is beyond its band, which is wider the more levels there are.
+
+    The effects of frequent levels are near zero by construction, because effects have the mean zero: a category of
+    which one rare level differs has an effect, although zero is in the bands of most rows.
+    """
+    band = norm.isf(norm.sf(BAND) / max(len(effect.values) - 1, 1))
+    return bool((np.abs(effect.values) > band * np.asarray(effect.sd)).any())
+
+
+def _picture(anova: Anova, S: tuple[int, ...], effect: Effect) -> dict[str, Any]:
     span = float(np.ptp(effect.values)) or 1.0
     sd = None if effect.sd is None else quantised(effect.sd.ravel(), span)
-    return {"axes": list(map(_drawn_axis, effect.axes)), "values": quantised(effect.values.ravel(), span), "sd": sd}
+    ordered = anova.subject.columns.ordered
+    axes = [drawn_axis(axis, ordered[j]) for axis, j in zip(effect.axes, S, strict=True)]
+    return {"axes": axes, "values": quantised(effect.values.ravel(), span), "sd": sd}
 
 
-def _drawn_axis(axis: Axis) -> dict[str, Any]:
+def drawn_axis(axis: Axis, ordered: bool) -> dict[str, Any]:
+    """Return an axis for the page, which sorts levels by their effects unless they have an order of their own."""
     if axis.labels is not None:
-        return {"name": axis.name, "points": axis.points, "labels": axis.labels, "rug": None}
+        kept = ordered or axis.part is not None
+        return {"name": axis.name, "points": axis.points, "labels": axis.labels, "ordered": kept, "rug": None}
     rug = thinned(axis.rug, RUG_POINTS).points
     rug = quantised(rug[~np.isnan(rug)])
-    return {"name": axis.name, "points": quantised(axis.points), "labels": None, "rug": rug}
+    drawn = {"name": axis.title, "points": quantised(axis.points), "labels": None, "rug": rug}
+    return drawn if axis.names is None else {**drawn, "names": axis.names, "ticks": axis.ticks}
 
 
 def _strongest_pairs(anova: Anova) -> list[tuple[int, int, float]]:

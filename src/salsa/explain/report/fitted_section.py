@@ -16,7 +16,7 @@ from salsa.explain.report.scored_quality import kept_of
 from salsa.explain.report.scored_rows import measure_of
 from salsa.explain.subject import Subject
 from salsa.kernels.additive import AdditiveKernel
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import ALL_BASES
 from salsa.uncertainty.scored import ScoredUncertainty
 
 
@@ -94,7 +94,7 @@ def _kernel_words(subject: Subject, used: list[int]) -> str:
 def _term_words(kernel: AdditiveKernel, used: list[int]) -> str:
     own = [j for j in used if kernel.relevance[j] > 0]
     names = dict.fromkeys(kernel.bases[j] for j in own or range(kernel.n_features))
-    bases = sorted((BASE_KERNELS[name] for name in names), key=lambda base: base.for_categories)
+    bases = sorted((ALL_BASES[name] for name in names), key=lambda base: base.for_categories)
     return ", ".join([*(base.title for base in bases), _order_words(kernel)])
 
 

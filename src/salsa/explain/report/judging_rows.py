@@ -102,7 +102,7 @@ def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evid
     evidence = _training_evidence(model, subject, output)
     if given.X is None or given.y is None:
         return evidence
-    known = _known(subject, evidence, _kept_targets(model, subject, evidence), given.X, given.y)
+    known = _known(subject, evidence, kept_targets(model, subject, evidence), given.X, given.y)
     places = np.flatnonzero(~known)
     new = _new(model, given.y[places], subject.expansion.predict(given.X[places]), output) if len(places) else None
     return evidence._replace(new=new, places=places, known=int(known.sum()))
@@ -149,7 +149,7 @@ def _scored_evidence(model: Any, kept: ScoredUncertainty) -> Evidence:
     return Evidence(held_out_rows_of(kept), anchored=not kept.keeps_rows, no_bands=no_bands)
 
 
-def _kept_targets(model: Any, subject: Subject, evidence: Evidence) -> Floats:
+def kept_targets(model: Any, subject: Subject, evidence: Evidence) -> Floats:
     """Return the targets (n,) of the training rows, for classes their numbers; NaN where they are not kept."""
     kept, unknown = fitted_of(model).uncertainty, np.full(len(subject.expansion.anchors), np.nan)
     if isinstance(kept, ScoredUncertainty):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from salsa._utils.atomic import replacing
-from salsa.kernels.base import BASE_KERNELS
+from salsa.kernels.base import ALL_BASES
 
 PAGE = Path(__file__).parent / "page"
 SCRIPTS = (
-    *("base", "axes", "explore", "charts", "numbers", "classes", "effects", "surface", "matrix"),
-    *("model", "waterfall", "response", "whatif", "table", "panel", "sections", "main"),
+    *("base", "axes", "explore", "charts", "numbers", "classes", "effects", "surface", "pairtable", "matrix"),
+    *("model", "waterfall", "response", "rowpage", "whatif", "table", "panel", "sections", "compare", "main"),
 )
 #: Letters that could end the HTML element of the data, or a script line in older browsers, as JSON escapes
 _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
@@ -31,7 +31,7 @@ def render(payload: dict[str, Any]) -> str:
 
 
 def _base_kernels() -> str:
-    rows = "".join(f"  {name}: {row.page},\n" for name, row in BASE_KERNELS.items())
+    rows = "".join(f"  {name}: {row.page},\n" for name, row in ALL_BASES.items())
     return f"const BASES = {{\n{rows}}};\n"
 
 

@@ -10,36 +10,46 @@ from scipy.special import softmax
 
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Level
+from salsa.data.date_parts import DURATION, WEEK, WEEKDAYS, Part
+from salsa.explain.anova import Anova
 from salsa.explain.closed_forms import unit_rule
 from salsa.explain.kernel_term import KernelTerm
 from salsa.explain.report.function_scale import FunctionScale
 from salsa.explain.report.judging_rows import Given
 from salsa.explain.report.phrases import base64
+from salsa.explain.report.row_intervals import with_intervals
 from salsa.explain.subject import Subject
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 
 MODEL_NUMBERS = 60_000  # the page predicts if anchors times used features, added up over terms, are at most this many
-EXAMPLES = 5
+EXAMPLES, GIVEN_EXAMPLES = 5, 20  # training rows, and given rows, to start from
 SENTENCE = (
     "Change a value: the prediction and the contribution of each feature (Shapley values) are updated at once."
-    " The page computes them as exactly as Python does."
+    " The page computes them as exactly as Python does. The address in “Link to this row” opens these values as a page"
+    " of their own, which can be printed."
 )
 
 
 def what_if_section(
-    subject: Subject, used: list[int], given: Given, output: int, scale: FunctionScale
+    anova: Anova, used: list[int], given: Given, scale: FunctionScale, *, has_intervals: bool
 ) -> dict[str, Any]:
+    """Return the function in the form in which the page predicts, with rows to start from and their intervals."""
+    subject, output = anova.subject, anova.output
     n, active = len(subject.expansion.anchors), [*used, *(j for j in subject.active if j not in used)]
-    stored = sum(len(term.active) for term in subject.terms)
+    numbers = sum(len(term.active) for term in subject.terms)
     if not used:
         return {"sentence": "The model uses no feature: no value changes the prediction.", "model": None}
-    if n * stored > MODEL_NUMBERS:
+    if n * numbers > MODEL_NUMBERS:
         of_terms = "" if len(subject.terms) == 1 else f" of {len(subject.terms)} kernels"
-        size = f"{n:,} rows times {stored} features{of_terms} exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
+        size = f"{n:,} rows times {numbers} features{of_terms} exceed the limit of {MODEL_NUMBERS:,} numbers for a page"
         return {"sentence": f"This panel is left out: {size}.", "model": None}
-    model = {**_stored_model(subject, active, given, output, scale), "response": _response(subject, output, scale)}
-    return {"sentence": SENTENCE + scale.sentence, "model": model}
+    stored = _stored_model(subject, active, given, output, scale)
+    examples = stored["examples"]
+    if has_intervals:
+        examples = with_intervals(examples, anova.model, given, output)
+    shown = {**stored, "response": _response(subject, output, scale), "examples": examples}
+    return {"sentence": SENTENCE + scale.sentence, "model": shown}
 
 
 def _response(subject: Subject, output: int, scale: FunctionScale) -> dict[str, Any]:
@@ -94,15 +104,26 @@ def _control(subject: Subject, j: int) -> dict[str, Any]:
     levels, points = subject.columns.levels[j], subject.background[j].points
     observed = points[~np.isnan(points)]
     low, high = (float(observed[0]), float(observed[-1])) if len(observed) else (0.0, 0.0)
+    part = subject.columns.all_parts[j]
+    if part is not None and part.is_cyclic:
+        low, high = 0.0, 1.0
     return {
         "name": subject.columns.names[j],
+        **({} if part is None else _part_control(part)),
         "low": low,
         "high": high,
         "whole": bool((observed % 1 == 0).all()),
-        "levels": _choices(levels, observed),
+        "levels": list(WEEKDAYS) if part is not None and part.name == WEEK else _choices(levels, observed),
         "missing": len(observed) < len(points),
         "fixed": len(points) < 2,
     }
+
+
+def _part_control(part: Part) -> dict[str, Any]:
+    """Return how the page writes values of a part of a date, the step between days of the week, or a unit."""
+    if part.name == DURATION:
+        return {"name": f"{part.column} ({part.detail})"}
+    return {"part": part.name, "step": 1 / len(WEEKDAYS)} if part.name == WEEK else {"part": part.name}
 
 
 def _choices(levels: Sequence[Level] | None, observed: Floats) -> list[str] | None:
@@ -118,7 +139,7 @@ def _examples(
     """Return a typical row, then the first rows of the given table or, without one, training rows by prediction."""
     typical = [_typical(subject.background[j], bool(subject.columns.categorical[j])) for j in active]
     if given.X is not None:
-        rows = given.X[:EXAMPLES]
+        rows = given.X[:GIVEN_EXAMPLES]
         names = [f"row {i + 1} of the table" for i in range(len(rows))]
     else:
         anchors = subject.expansion.anchors

@@ -14,12 +14,15 @@ from salsa._utils.jsonable import jsonable
 from salsa._version import __version__
 from salsa.explain.anova import Anova, decompose
 from salsa.explain.report.about_section import about_section
+from salsa.explain.report.comparison import comparison_payload
 from salsa.explain.report.data_section import data_section
 from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
 from salsa.explain.report.fitted_section import fitted_section
 from salsa.explain.report.function_scale import function_number, scale_of
+from salsa.explain.report.judged_rows import judged_rows
 from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
 from salsa.explain.report.page import render, write_whole
+from salsa.explain.report.plain_words import plain_section
 from salsa.explain.report.quality_section import Scores, all_scores, interval_section, quality_section
 from salsa.explain.report.scored_quality import kept_of, scored_quality_section, scored_scores, sets_or_intervals
 from salsa.explain.report.shares_over_rows import rows_lead, with_rows
@@ -33,11 +36,13 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
 
     Parameters
     ----------
-    model : fitted SalsaRegressor or SalsaClassifier.
+    model : fitted SalsaRegressor or SalsaClassifier, or a list of two of them
+        Two models are compared side by side on the rows of X that neither has seen, which need their targets y.
     path : path of the HTML file. The file is written completely or not at all.
     X : table like the training table, default=None
-        Rows to look at: the first five rows are examples in the what-if panel. If the model does not keep its training
-        rows and X has 100 rows or more, shares of the variance over rows refer to X.
+        Rows to look at: the first 20 rows are examples in the what-if panel, with their intervals, and have pages of
+        their own (``report.html#row=1``). If the model does not keep its training rows and X has 100 rows or more,
+        shares of the variance over rows refer to X.
     y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
         Targets of the rows of X. With y, the report shows how good predictions and intervals are on these rows.
     output : int or label, default=0
@@ -45,6 +50,10 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
         effects and contributions are shown, by its position in ``classes_`` or by its label (whole numbers are always
         positions). Two classes have one function, the log odds of the second class.
     """
+    if isinstance(model, list | tuple):
+        compared = jsonable({**comparison_payload(model, X, y, output), "byline": _byline()})
+        write_whole(path := checked_path(path), render(compared))
+        return path
     subject_of(model)  # raises for estimators that are not fitted, or cannot be explained
     anova = decompose(model, output=(output := function_number(model, output)))
     path, given = checked_path(path), given_rows(model, X, y, output)
@@ -59,24 +68,30 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
     effects, scale = effect_list(anova, used, evidence.no_bands is None), scale_of(model, subject, output)
     importance, judged = importance_section(anova, used, effects, scale.values), _judged(anova, given, evidence)
     classes = fitted_of(model).classes
+    rows = judged_rows(model, subject, given, evidence, output)
     payload: dict[str, Any] = jsonable(
         {
             "title": given.title,
-            "byline": f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}",
+            "byline": _byline(),
             "fitted": fitted_section(anova, used, given, evidence, judged.scores, scale),
             "quality": judged.quality,
+            "plain": plain_section(rows, subject, used, scale.labels),
             "importance": importance,
             "effects": effects,
             "effectName": f"effect on the {scale.name}",
             "effectsNote": effects_note(effects, importance["orders"], evidence.no_bands, scale.name),
             "interactions": interaction_section(anova, used),
-            "whatIf": what_if_section(subject, used, given, output, scale),
+            "whatIf": what_if_section(anova, used, given, scale, has_intervals=evidence.no_bands is None),
             "calibration": judged.calibration,
-            "data": data_section(subject, used, given.target, evidence, scale.labels),
+            "data": data_section(model, subject, used, given.target, evidence, scale.labels),
             "about": about_section(fitted_of(model).uncertainty, classes=classes is not None),
         }
     )
     return payload
+
+
+def _byline() -> str:
+    return f"{datetime.now().astimezone():%d %B %Y, %H:%M} · salsa {__version__}"
 
 
 class _Judged(NamedTuple):

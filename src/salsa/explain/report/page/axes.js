@@ -73,6 +73,14 @@ function fittingTicks(low, high, pixels, upright = false) {
   return [];
 }
 
+// Returns the ticks of a part of a date that fit side by side or, upright, below each other; null for other features.
+function axisTicks({ ticks: given }, pixels, upright = false) {
+  if (!given) return null;
+  const need = upright ? LINE : widest(given.map(([, words]) => words)) + 16;
+  const every = Math.max(1, Math.ceil((given.length * need) / pixels));
+  return given.map(([value, words]) => ({ value, label: words })).filter((_, i) => i % every === 0);
+}
+
 // Returns ticks at these values, or null if their labels do not all fit side by side.
 function valueTicks(values, pixels) {
   const marks = values.map((value) => ({ value, label: number(value) }));

@@ -8,6 +8,7 @@ function isFew(axis) {
 }
 
 function effectChart(width, effect, readout, name) {
+  if (isPairTable(effect)) return pairTable(effect, name);
   if (effect.axes.length === 2) return heatMap(width, effect, readout);
   return effect.axes[0].labels ? levelChart(width, effect, name) : curveChart(width, effect, readout, name);
 }
@@ -29,7 +30,8 @@ function curveChart(width, effect, readout, name) {
   const values = finite.map(([value]) => value);
   const few = isFew(axis);
   const [first, last] = few ? padded(values, 0.1) : ends(axis);
-  const all = (few && valueTicks(values, box.right - box.left)) || fittingTicks(first, last, box.right - box.left);
+  const all = axisTicks(axis, box.right - box.left)
+    || (few && valueTicks(values, box.right - box.left)) || fittingTicks(first, last, box.right - box.left);
   const beyond = width - 12 - apart / 2;
   const [x, y] = [scale([first, last], [box.left, box.right]), scale([low, high], [box.bottom, box.top])];
   const marks = apart > 0 ? clearOf(all, x, MISSING, beyond) : all;
@@ -62,15 +64,19 @@ function barredDot(x, y, value, reach) {
 function pointName(axis, i) {
   const value = axis.points[i];
   if (axis.labels) return axis.labels[i];
+  if (axis.names && value !== null) return axis.names[i];
   return value === null ? MISSING : number(value);
 }
 
+// Draws a dot with its band for every level; the level of largest effect is at the top, missing values are at the end.
 function levelChart(width, effect, name) {
   const [axis] = effect.axes;
-  const rows = axis.labels.map((level, i) => ({ name: level, value: effect.values[i], error: effect.sd?.[i], strong: true }));
-  const many = rows.length > MOST_LEVELS;
+  const rows = axis.labels.map((level, i) => ({
+    name: level, value: effect.values[i], error: effect.sd?.[i], strong: true, missing: axis.points[i] === null }));
   const largest = rows.toSorted((a, b) => Math.abs(b.value) - Math.abs(a.value)).slice(0, MOST_LEVELS);
-  const shown = many ? largest : rows;
-  const left = many ? ` (the ${MOST_LEVELS} largest of ${rows.length} levels)` : "";
-  return dotChart(width, shown, { name: `${name}${left}`, describe: describeEffect(effect), zero: 0 });
+  const shown = rows.filter((row) => largest.includes(row));
+  if (!axis.ordered) shown.sort((a, b) => a.missing - b.missing || b.value - a.value);
+  const left = rows.length > MOST_LEVELS ? ` (the ${MOST_LEVELS} largest of ${rows.length} levels)` : "";
+  const spoken = shown.map((row) => `${row.name} ${signed(row.value)}`).join(", "); // dots have no other text
+  return dotChart(width, shown, { name: `${name}${left}`, describe: `${describeEffect(effect)}: ${spoken}`, zero: 0 });
 }

@@ -4,7 +4,7 @@ function section(id, title, content) {
   return el("section", { id, "aria-labelledby": `${id}-title` }, el("h2", { id: `${id}-title` }, title), content);
 }
 
-function build(data) {
+function build(data, panels) {
   const panel = effectPanel(data.effects, data.effectName);
   const { orders, rowsLead } = data.importance;
   const table = effectTable(data.effects, panel.open, orders.length > 1, rowsLead);
@@ -19,12 +19,12 @@ function build(data) {
   };
   const sections = [
     section("fitted", "What was fitted", fittedSection(data.fitted, data.importance)),
-    section("good", "How good it is", qualitySection(data.quality)),
+    section("good", "How good it is", qualitySection(data.quality, data.plain)),
     section("matters", "What matters", importanceSection(data.importance, data.effectsNote, table, panel)),
     section("interactions", "Interactions", interactionSection(data.interactions, choose)),
-    section("what-if", "What if", whatIfSection(data.whatIf)),
+    section("what-if", "What if", whatIfSection(data.whatIf, panels.whatIf)),
     section("intervals", data.calibration.title ?? "Can the intervals be trusted?", calibrationSection(data.calibration)),
-    section("data", "The data", dataSection(data.data)),
+    section("data", "What salsa understood of the table", dataSection(data.data)),
     section("method", "How to cite, and how this was computed", citeSection(data.about)),
   ];
   if (data.effects.length) table.select(data.effects[0], false);
@@ -55,7 +55,9 @@ function followReading(nav, sections) {
 const payload = JSON.parse(document.getElementById("payload").textContent);
 document.title = `${payload.title} – salsa report`;
 const report = document.getElementById("report");
-report.append(...build(payload));
+const stored = payload.whatIf?.model; // two models have no panel
+const whatIfPanel = stored && whatIf(stored);
+report.append(...(payload.comparison ? buildComparison(payload) : build(payload, { whatIf: whatIfPanel })));
 const sections = [...report.querySelectorAll("section")];
 const nav = document.getElementById("contents");
 nav.append(contents(sections));
@@ -63,3 +65,4 @@ followReading(nav, sections);
 // Charts are drawn in the first frame, which moves the target of the address: scroll to it afterwards.
 const aim = () => document.getElementById(location.hash.slice(1))?.scrollIntoView();
 requestAnimationFrame(() => requestAnimationFrame(aim));
+if (stored) followAddress(stored, whatIfPanel.start);

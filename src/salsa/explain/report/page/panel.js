@@ -13,11 +13,12 @@ function panelContent(effect, effects, name) {
   if (!effect.axes) return [title, paragraph(effect.reason, { class: "note" })];
   const [first, second] = effect.axes;
   const hint = "Point at the picture, or use the arrow keys, to read values.";
-  const readout = makeReadout(first.labels && !second ? "" : hint);
+  const isPlain = isPairTable(effect) || (first.labels && !second); // all values are written or drawn with their names
+  const readout = makeReadout(isPlain ? "" : hint);
   const picture = el("div");
   const draw = (shown) => {
     const chart = figure(null, (width) => effectChart(width, shown, readout, name));
-    picture.replaceChildren(chart, colourKey(shown));
+    picture.replaceChildren(chart, isPairTable(shown) ? "" : colourKey(shown));
   };
   draw(effect);
   const words = paragraph(effectSentence(effect), { class: "note" });
@@ -37,7 +38,7 @@ function jointSwitch(effect, effects, draw) {
   const single = ({ features, axes }, j) => axes && features.length === 1 && features[0] === j;
   const mains = effect.features.map((j) => effects.find((other) => single(other, j)));
   if (mains.some((main) => !main)) return "";
-  const joint = { ...effect, values: effect.values.map((value, at) => {
+  const joint = { ...effect, sd: null, values: effect.values.map((value, at) => {
     const place = [Math.floor(at / effect.axes[1].points.length), at % effect.axes[1].points.length];
     return value + mains.reduce((sum, main, side) => sum + mainAt(main, effect.axes[side], place[side]), 0);
   }) };

@@ -11,11 +11,13 @@ function fittedSection({ summary, facts, notes }, { interactions }) {
   ];
 }
 
-function qualitySection({ sentence, measure, scores, searches, scatters, panels, classes, notes }) {
+function qualitySection({ sentence, measure, scores, searches, scatters, panels, classes, notes }, plain) {
   const rows = scores.map(({ name, explained, error, strong }) => ({ name, value: explained, error, strong }));
   const scoreWords = { name: measure.axis, describe: scoresInWords(scores, measure.name), zero: 0, also: [1] };
   return [
-    paragraph(sentence, { class: "lead" }),
+    plain && plainWords(plain),
+    plain ? el("h3", {}, "In figures") : null,
+    paragraph(sentence, { class: plain ? "" : "lead" }),
     bullets(notes),
     rows.length ? figure(measure.caption, (width) => dotChart(width, rows, scoreWords)) : null,
     classes && classPanels(classes),
@@ -24,6 +26,15 @@ function qualitySection({ sentence, measure, scores, searches, scatters, panels,
       scatters.map((part) => figure(part.title, (width) => scatterChart(width, part), part.note)),
       searches.map(({ title, axis, rows: tried, note }) => figure(title,
         (width) => dotChart(width, tried, { name: axis, describe: title }), note))),
+  ];
+}
+
+// The error in words for readers who know no statistics, and the groups of rows that were checked.
+function plainWords({ statements, table, note }) {
+  return [
+    el("ul", { class: "statements" }, statements.map((words) => el("li", {}, words))),
+    table && el("details", {}, el("summary", {}, table.title), plainTable(table.title, table.head, table.rows),
+      paragraph(note, { class: "note" })),
   ];
 }
 
@@ -77,8 +88,8 @@ function interactionSection(part, choose) {
   ];
 }
 
-function whatIfSection({ sentence, model }) {
-  return [paragraph(sentence), model ? whatIf(model) : null];
+function whatIfSection({ sentence }, panel) {
+  return [paragraph(sentence, { class: "intro" }), panel && panel.nodes];
 }
 
 function calibrationSection({ sentence, note, curves, tables = [] }) {
@@ -94,26 +105,43 @@ function calibrationSection({ sentence, note, curves, tables = [] }) {
   ];
 }
 
+// The columns of the table of understanding: a class, a heading, and the content of a cell.
+const UNDERSTOOD = [
+  ["kind", "Kind", ({ kind, used }) => [kind, used ? null : el("span", { class: "tag" }, "not used")]],
+  ["example", "Example", ({ example }) => cutText(example)],
+  ["number missing", "Missing", ({ missing, part }) => (part ? "" : percent(missing))],
+  ["done", "What was done", ({ done }) => done],
+  ["range", "Range or levels", (row) => [cutText(rangeWords(row)), smallHistogram(row)]],
+];
+
 function dataSection({ sentence, target, features }) {
-  const head = ["Feature", "Kind", "Range", "Missing", "Distribution"].map((title) => (
-    el("th", { scope: "col", class: title === "Missing" ? "number" : null }, title)));
+  const heading = ([kind, title]) => el("th", { scope: "col", class: kind }, title);
   return [
     paragraph(sentence),
     target && (target.classes ? classShares(target) : figure("Target", (width) => (
       histogram(Math.min(width, 560), 170, target.counts, target, "Histogram of the target")))),
-    el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Features" },
-      el("table", { class: "data" }, el("thead", {}, el("tr", {}, head)), el("tbody", {}, features.map(dataRow)))),
+    el("div", { class: "scroll tall", tabindex: 0, role: "region", "aria-label": "Columns of the table" },
+      el("table", { class: "data" }, el("thead", {}, el("tr", {}, heading(["", "Column"]), UNDERSTOOD.map(heading))),
+        el("tbody", {}, features.map(dataRow)))),
   ];
 }
 
-function dataRow({ name, kind, range, levels, missing, counts, used }) {
-  const words = levels ? levels.join(", ") : range.map((value) => number(value)).join(" – ");
-  return el("tr", {},
-    el("th", { scope: "row" }, el("span", { class: "cut", title: name }, name)),
-    el("td", {}, kind, used ? null : el("span", { class: "tag" }, "not used")),
-    el("td", {}, el("span", { class: "cut", title: words }, words)),
-    el("td", { class: "number" }, percent(missing)),
-    el("td", {}, histogram(110, 26, counts, null, `Distribution of ${name}`)));
+function dataRow(row) {
+  return el("tr", { class: row.part ? "part" : null },
+    el("th", { scope: "row" }, cutText(row.name)),
+    UNDERSTOOD.map(([kind, , content]) => el("td", { class: kind }, content(row))));
+}
+
+function smallHistogram({ name, counts }) {
+  return counts.length ? histogram(110, 22, counts, null, `Distribution of ${name}`) : null;
+}
+
+function rangeWords({ range, levels }) {
+  return levels ? levels.join(", ") : range.map((value) => number(value)).join(" – ");
+}
+
+function cutText(words) {
+  return words && el("span", { class: "cut", title: words }, words);
 }
 
 function citeSection({ cite, method }) {

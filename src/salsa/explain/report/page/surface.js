@@ -6,7 +6,8 @@ const APART = 0.14; // share of a numeric axis that missing values get
 function heatMap(width, effect, readout) {
   const [across, up] = effect.axes;
   const bottom = Math.min(width * 0.85, 400) - 50;
-  const upNames = up.labels ?? fittingTicks(...ends(up), bottom - 26, true).map((mark) => mark.label);
+  const upTicks = () => axisTicks(up, bottom - 26, true) ?? fittingTicks(...ends(up), bottom - 26, true);
+  const upNames = up.labels ?? upTicks().map((mark) => mark.label);
   const left = Math.min(0.34 * width, 18 + widest([...upNames, up.points.includes(null) ? MISSING : ""]));
   const box = { left, right: width - 14, top: 26, bottom };
   const turned = isCrowded(across, box.right - box.left);
@@ -112,7 +113,8 @@ function cellMarks(axis, cells, upright) {
   if (!numbers.length) return absent;
   const [low, high] = ends(axis);
   const at = scale([low, high], [numbers[0][0], numbers.at(-1)[1]]);
-  const all = fittingTicks(low, high, Math.abs(numbers.at(-1)[1] - numbers[0][0]), upright);
+  const long = Math.abs(numbers.at(-1)[1] - numbers[0][0]);
+  const all = axisTicks(axis, long, upright) ?? fittingTicks(low, high, long, upright);
   const marks = absent.reduce((kept, { place, words }) => clearOf(kept, at, words, place, upright), all);
   return [...marks.map(({ value, label: words }) => ({ place: at(value), words })), ...absent];
 }

@@ -33,6 +33,7 @@ function whatIf(stored) {
     holder.dataset.contributions = JSON.stringify([...parts]);
     holder.replaceChildren(waterfall(Math.max(280, Math.floor(holder.clientWidth)), named, mean, prediction,
       answer.ends));
+    page.show(row, parts);
   }
 
   function soon() {
@@ -41,24 +42,27 @@ function whatIf(stored) {
   }
 
   const controls = stored.features.map((feature, j) => control(feature, (value) => { set(j, value); soon(); }));
-  const start = (values) => {
+  const start = (place, values = stored.examples[place].values) => {
+    examples.value = String(place);
     values.forEach((value, j) => { set(j, value ?? NaN); controls[j].show(value ?? NaN); });
     soon();
   };
-  const examples = el("select", { "aria-label": "Start from", change: () => start(stored.examples[examples.value].values) },
+  const examples = el("select", { "aria-label": "Start from", change: () => start(Number(examples.value)) },
     stored.examples.map(({ name }, i) => el("option", { value: i }, name)));
-  start(stored.examples[0].values);
+  const page = rowPage(stored, () => Number(examples.value));
+  start(0);
   new ResizeObserver(soon).observe(holder);
   window.salsaReport = { explain: (values) => explainRow(model, values, answer), mean };
 
   const nodes = controls.map(({ node }) => node).filter((_, j) => !stored.features[j].fixed);
   const rest = nodes.slice(FIRST_CONTROLS);
-  return el("div", { class: "whatif" },
+  const panel = el("div", { class: "whatif" },
     el("div", { class: "answer" }, answer.headline, answer.more, warning, holder),
     el("div", { class: "controls" },
       el("label", { class: "start" }, el("span", {}, "Start from"), examples),
       nodes.slice(0, FIRST_CONTROLS),
       rest.length ? el("details", {}, el("summary", {}, `${rest.length} more features, of less importance`), rest) : null));
+  return { nodes: [panel, page.node], start };
 }
 
 // Returns prediction and contributions of a row of used features, null where missing; for the console and tests.
@@ -70,7 +74,8 @@ function explainRow(model, values, answer) {
 
 function valueName(feature, value) {
   if (Number.isNaN(value)) return MISSING;
-  if (feature.levels) return feature.levels[value] ?? number(value);
+  if (feature.levels) return feature.levels[Math.round(value / (feature.step ?? 1))] ?? number(value);
+  if (feature.part) return partName(feature.part, value);
   const apart = Math.log10(Math.abs(value) / (feature.high - feature.low)); // leading digits that all values share
   return number(tidy(value, feature.high - feature.low), Math.min(15, Math.max(4, Math.ceil(apart || 0) + 3)));
 }
@@ -82,10 +87,20 @@ function control(feature, change) {
 function levelControl(feature, change) {
   const options = feature.levels.map((name, code) => el("option", { value: code }, name));
   if (feature.missing) options.push(el("option", { value: "" }, MISSING));
-  const chosen = () => (select.value === "" ? NaN : Number(select.value));
+  const step = feature.step ?? 1; // between the values of neighbouring levels
+  const chosen = () => (select.value === "" ? NaN : Number(select.value) * step);
   const select = el("select", { "aria-label": feature.name, change: () => change(chosen()) }, options);
-  const show = (value) => { select.value = Number.isNaN(value) ? "" : String(value); };
+  const show = (value) => { select.value = Number.isNaN(value) ? "" : String(Math.round(value / step)); };
   return { node: el("div", { class: "control" }, controlName(feature), select), show };
+}
+
+// Returns a part of a date as people write it. The page holds days since 1970 in UTC, or shares of a year or day.
+function partName(part, value) {
+  const day = 864e5; // milliseconds
+  if (part === "trend") return new Date(value * day).toISOString().slice(0, 16).replace("T", " ").replace(" 00:00", "");
+  if (part === "hour of day") return new Date(Math.round(value * 1440) * 6e4).toISOString().slice(11, 16);
+  const format = { day: "numeric", month: "long", timeZone: "UTC" };
+  return new Date(Date.UTC(2001, 0, 1) + Math.floor((value % 1) * 365) * day).toLocaleDateString("en-GB", format);
 }
 
 function controlName({ name }) {
@@ -98,16 +113,17 @@ function numberControl(feature, change) {
   const steps = whole && high - low <= MOST_STEPS ? high - low : MOST_STEPS;
   const range = { type: "range", min: 0, max: Math.max(steps, 1), step: 1, disabled: !(high > low) };
   const slider = el("input", { ...range, "aria-label": feature.name });
-  const box = el("input", { type: "number", step: "any", "aria-label": `${feature.name}, as a number` });
+  const box = feature.part ? el("output", {})
+    : el("input", { type: "number", step: "any", "aria-label": `${feature.name}, as a number` });
   const missing = feature.missing ? el("input", { type: "checkbox" }) : null;
   let last = low;
   const show = (value) => {
     const absent = Number.isNaN(value);
     last = absent ? last : value;
     if (missing) missing.checked = absent;
-    box.value = absent ? "" : String(tidy(value, high - low));
+    box.value = absent ? "" : feature.part ? partName(feature.part, value) : String(tidy(value, high - low));
     slider.value = String(Math.round(((last - low) / (high - low || 1)) * steps));
-    slider.setAttribute("aria-valuetext", absent ? MISSING : number(value));
+    slider.setAttribute("aria-valuetext", absent ? MISSING : feature.part ? box.value : number(value));
   };
   const set = (value) => { show(value); change(value); };
   const slid = () => tidy(low + ((high - low) * Number(slider.value)) / steps, high - low);

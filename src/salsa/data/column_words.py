@@ -1,0 +1,30 @@
+"""The words for the kind of a column, and for what is done with its values: one set for files, reports and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from salsa.data.date_parts import DATE_PARTS
+
+NUMBER, DATE, DURATION, CATEGORY, LEFT_OUT = "number", "date", "duration", "category", "left out"
+CONSTANT = "the same value in all rows: it has no effect"
+EXAMPLE = "{:.15g}"  # a number as an example of its column
+MARKS = {",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
+
+
+def parts_words(parts: Sequence[str] = DATE_PARTS) -> str:
+    """Say which parts of a date become features."""
+    return f"its parts become features: {', '.join(parts)}"
+
+
+def marks_words(decimal: str, thousands: str) -> str:
+    """Say what the marks within numbers mean; an empty mark is left out."""
+    roles = {decimal: "decimals", thousands: "thousands"}
+    return " and ".join(f"{MARKS[mark]} marks {role}" for mark, role in roles.items() if mark)
+
+
+def unit_words(before: str, after: str) -> Iterator[str]:
+    """Say which signs before and after numbers were removed."""
+    for mark, place in ((before, "before"), (after, "after")):
+        if mark:
+            yield f"{mark!r} {place} the number removed"

@@ -1,0 +1,180 @@
+"""The comparison of two models on one page: errors on the same rows, importance, and effects drawn together."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from salsa._utils.arrays import Floats, Places
+from salsa._utils.weighted import mean_and_standard_error
+from salsa.explain.anova import Anova, decompose
+from salsa.explain.report.comparable import (
+    NAMES,
+    check_columns,
+    check_pair,
+    check_targets,
+    check_training_targets,
+    common_rows,
+)
+from salsa.explain.report.compared_effects import compared_effects, compared_shares
+from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.function_scale import FunctionScale, function_number, scale_of
+from salsa.explain.report.held_out_rows import HeldOutRows
+from salsa.explain.report.judged_rows import LEVEL, JudgedRows, chosen_rows, judged_rows
+from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
+from salsa.explain.report.phrases import count, percent
+from salsa.explain.report.plain_words import amount
+from salsa.explain.report.scored_rows import ScoredRows, measure_of
+from salsa.explain.subject import subject_of
+
+CLEAR = 2.0  # standard errors from which a difference is called clear
+
+
+class Compared(NamedTuple):
+    """One of the two models, and its predictions of the rows that neither model has seen."""
+
+    anova: Anova
+    given: Given
+    evidence: Evidence  # its new rows are those that neither model has seen
+    judged: JudgedRows
+    scale: FunctionScale
+
+    @property
+    def rows(self) -> HeldOutRows | ScoredRows:
+        assert self.evidence.new is not None
+        return self.evidence.new
+
+
+def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, Any]:
+    """Return all that the page of two models shows; ValueError if they cannot be compared."""
+    one, other = check_pair(models, X, y)
+    subjects = subject_of(one), subject_of(other)
+    check_columns(subjects[0].columns, subjects[1].columns)
+    check_targets(one, other)
+    number = function_number(one, output)
+    given = [given_rows(model, X, y, number) for model in (one, other)]
+    parts = zip((one, other), subjects, given, strict=True)
+    found = [evidence_of(model, subject, rows, number) for model, subject, rows in parts]
+    check_training_targets((one, other), subjects, found)
+    places = common_rows(found)
+    pair = [
+        _compared(model, rows, evidence, number, places)
+        for model, rows, evidence in zip((one, other), given, found, strict=True)
+    ]
+    return {
+        "title": f"Two models{'' if given[0].title == 'A salsa model' else f' of {given[0].target}'}",
+        "comparison": {
+            "names": NAMES,
+            "models": [_facts(compared) for compared in pair],
+            "sentence": _verdict(pair),
+            "table": {"head": ["measure", *NAMES], "rows": _measures(pair)},
+            "note": _note(len(places), found),
+            "shares": compared_shares(*(compared.anova for compared in pair)),
+            **compared_effects([(c.anova, c.scale, c.evidence.no_bands is None) for c in pair]),
+        },
+    }
+
+
+def _compared(model: Any, given: Given, evidence: Evidence, output: int, places: Places) -> Compared:
+    anova = decompose(model, output=output)
+    assert evidence.new is not None
+    rows = chosen_rows(evidence.new, np.searchsorted(evidence.places, places))
+    evidence = evidence._replace(new=rows, places=places)
+    judged = judged_rows(model, anova.subject, given, evidence, output)
+    assert judged is not None
+    return Compared(anova, given, evidence, judged, scale_of(model, anova.subject, output))
+
+
+def _facts(compared: Compared) -> dict[str, Any]:
+    anova = compared.anova
+    used = [j for j in anova.subject.active if len(anova.subject.background[j].points) > 1]
+    section = fitted_section(anova, used, compared.given, compared.evidence, [], compared.scale)
+    return {"summary": section["summary"], "facts": section["facts"]}
+
+
+def _losses(pair: list[Compared]) -> tuple[str, list[Floats]]:
+    """Return the name of the loss that decides, and the losses (m,) of both models: their own if they have the same."""
+    rows = [compared.rows for compared in pair]
+    scored = [part for part in rows if isinstance(part, ScoredRows)]
+    if len(scored) == 2 and type(scored[0].loss) is type(scored[1].loss):
+        measure = measure_of(scored[0].loss)
+        return measure.loss, [measure.factor * part.losses for part in scored]
+    return "squared error", [(part.observed - part.predicted) ** 2 for part in rows]
+
+
+def _verdict(pair: list[Compared]) -> str:
+    """Say which model has the smaller loss on the same rows, and whether the difference is clear."""
+    name, (one, other) = _losses(pair)
+    even = np.ones(len(one))
+    difference, error = mean_and_standard_error(one - other, even)
+    better, worse = (0, 1) if difference < 0 else (1, 0)
+    means = [float(one.mean()), float(other.mean())]
+    where = f"On {count(len(one), 'row')} that neither model has seen"
+    if difference == 0:
+        return f"{where}, both models have the {name} {amount(means[0])}."
+    gap = f"the {name} of {NAMES[better]} is {percent(1 - means[better] / means[worse])} below that of {NAMES[worse]}"
+    numbers = f"{amount(means[better])} against {amount(means[worse])}"
+    clear = abs(difference) > CLEAR * error
+    doubt = "a clear difference" if clear else "no clear difference"
+    size = f"{abs(difference) / error:.1f} standard errors of the paired difference" if error > 0 else "in all rows"
+    return f"{where}, {gap} ({numbers}): {doubt}, {size}."
+
+
+def _measures(pair: list[Compared]) -> list[list[str]]:
+    """Return a row per measure: its name, and its value for each model."""
+    name, losses = _losses(pair)
+    even = np.ones(len(losses[0]))
+    rows = [[f"{name}, mean ± standard error", *(_spread(*mean_and_standard_error(part, even)) for part in losses)]]
+    own = _class_measures if pair[0].judged.right is not None else _number_measures
+    columns = [own(compared) for compared in pair]
+    return rows + [[measure, *(column[measure] for column in columns)] for measure in columns[0]]
+
+
+def _spread(value: float, error: float) -> str:
+    return f"{amount(value)} ± {error:.2g}"
+
+
+def _number_measures(compared: Compared) -> dict[str, str]:
+    rows, judged = compared.rows, compared.judged
+    off = np.abs(rows.observed - rows.predicted)
+    squared = float(np.mean(off**2))
+    variance = float(np.var(rows.observed))
+    found = {
+        "R²": f"{1 - squared / variance:.3f}" if variance > 0 else "–",
+        "root mean squared error": amount(float(np.sqrt(squared))),
+        "off by, on average": amount(float(off.mean())),
+        "half of the predictions are off by less than": amount(float(np.median(off))),
+    }
+    if judged.holds is None or judged.width is None:
+        return {**found, **dict.fromkeys(_INTERVALS, "–")}
+    width = float(np.median(judged.width))
+    held = (percent(judged.holds.mean()), amount(width) if np.isfinite(width) else "unlimited")
+    return {**found, **dict(zip(_INTERVALS, held, strict=True))}
+
+
+_INTERVALS = (f"{percent(LEVEL)} interval holds", "half of the intervals are shorter than")
+
+
+def _class_measures(compared: Compared) -> dict[str, str]:
+    judged = compared.judged
+    assert judged.right is not None
+    assert judged.holds is not None
+    assert judged.width is not None
+    return {
+        "the most probable class is right": percent(judged.right.mean()),
+        f"{percent(LEVEL)} set of classes holds": percent(judged.holds.mean()),
+        "classes in a set": f"{judged.width.mean():.2f}",
+    }
+
+
+def _note(rows: int, found: list[Evidence]) -> str:
+    left_out = len(np.union1d(found[0].places, found[1].places)) - rows
+    known = min(evidence.known for evidence in found)
+    out = (
+        f" Left out, because a model was fitted to them: {count(left_out + known, 'row')}." if left_out + known else ""
+    )
+    return (
+        f"Both models predict the same {count(rows, 'row')}, which count equally; intervals are judged on at most 1,000"
+        f" of these.{out} A difference is called clear from {CLEAR:.0f} standard errors on."
+    )
