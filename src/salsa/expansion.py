@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from salsa._utils.arrays import Floats, for_the_core
+from salsa._utils.cached import cached_property
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.kernels.pair_loops import Anchored

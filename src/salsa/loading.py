@@ -25,6 +25,16 @@ if TYPE_CHECKING:
 _becoming = threading.RLock()
 
 
+def _in_forked_child() -> None:
+    """Replace the lock, which another thread of the parent may hold."""
+    global _becoming
+    _becoming = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
+
+
 def load(path: str | os.PathLike[str]) -> SalsaRegressor | SalsaClassifier:
     """Read a model that its ``save`` wrote. Nothing in the file is executed.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 from salsa.data.date_parts import DURATION, DURATION_UNITS, TREND, Part, duration_unit, reasons_against
 from salsa.data.records import PlainTable, are_records, encode_plain, values_of_records
 

@@ -11,13 +11,13 @@ so that T y has the covariance s2 I: a fit to T y is a fit with equal, independe
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.cached import cached_property
 from salsa.data.splits import members
 
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ import pandas as pd
 
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.cached import cached_property
 from salsa._utils.memory import row_blocks
 from salsa._utils.weighted import power_of_two
 from salsa.data.number_format import NumberFormat

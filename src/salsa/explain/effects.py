@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 from salsa.data.date_parts import DAY, DURATION, TREND, YEAR, Part, as_dates
 from salsa.explain.part_ticks import Ticks, part_ticks
 from salsa.kernels.marginals import Distribution

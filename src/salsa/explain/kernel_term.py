@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 from salsa.explain.closed_forms import feature_means, kernel_means
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.cached import cached_property
 from salsa._utils.memory import row_blocks
 from salsa._utils.user_warning import TooFewRowsWarning
 from salsa.data.columns import Columns

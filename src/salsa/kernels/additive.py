@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from salsa import _core
 from salsa._utils.arrays import Floats, for_the_core
+from salsa._utils.cached import cached_property
 from salsa.kernels import pair_loops
 from salsa.kernels.base import ALL_BASES, NUMERIC_BASES, cyclic, straight
 from salsa.kernels.marginals import Distribution

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 from salsa.kernels import Kernel, pair_loops
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.base import ALL_BASES

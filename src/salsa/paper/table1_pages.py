@@ -11,7 +11,7 @@ import csv
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from statistics import mode
 from typing import Any, NamedTuple, TypedDict
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 import pandas as pd
 
+from salsa._utils.cached import cached_property
 from salsa.baselines.processes import OK
 from salsa.paper.datasets import DATASETS
 from salsa.paper.experiments import METHODS, PAPER_RIVALS

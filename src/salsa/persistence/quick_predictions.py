@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 from salsa.data.records import PlainTable, are_records, encode_plain, values_of_records
 from salsa.data.training_range import limits_of
 from salsa.persistence.function_state import SavedFunction

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 from weakref import WeakSet
 
@@ -21,6 +20,7 @@ from dask.distributed import Client, Future, wait
 
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.cached import cached_property
 from salsa._utils.linalg import Tile
 from salsa._utils.memory import DEFAULT_SHARE, available_bytes, format_bytes, tile_bytes
 from salsa._utils.progress import Told, unheard

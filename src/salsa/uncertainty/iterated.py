@@ -8,7 +8,6 @@ preconditioner takes its place (docs/scale.md says how close it comes).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from scipy.linalg import solve_triangular
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.blas import one_blas_thread
+from salsa._utils.cached import cached_property
 from salsa._utils.linalg import positive_factor
 from salsa._utils.rowwise import times_rows
 from salsa.data.noise import Noise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import comb
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from salsa._utils.arrays import Floats
+from salsa._utils.cached import cached_property
 
 Integers = NDArray[np.intp]
 
