@@ -20,10 +20,10 @@ from conditions import TINY, number, size
 D = 10
 NEW_ROWS = size(20_000, 200)
 DIRECT = size((1000, 2000), (20, 40))  # ranks of fits by sums
-ITERATED = size((2000, 4000, 8000), (40, 80))  # ranks of fits by conjugate gradients
+ITERATED = size((2000, 4000, 10_000), (40, 80))  # ranks of fits by conjugate gradients
 
 
-def simulated(n, seed=0, noise=0.3):
+def simulated(n, seed=0, noise=0.1):
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, D))
     truth = np.sin(3 * X[:, 0]) * X[:, 1] * X[:, 2] + X[:, 3] * X[:, 4] * X[:, 5] + np.cos(2 * X[:, 6] + X[:, 7])

@@ -6,6 +6,7 @@ two do not count, a return is no entry, and ``_utils`` does not count.
 
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,10 +32,11 @@ HEIGHTS = [
 ]
 
 
-def file_of(frame):
-    """The file below salsa that a frame runs in, without _utils; None for frames of other libraries."""
-    name = frame.f_code.co_filename
-    if not name.startswith(ROOT) or "/_utils/" in name or frame.f_code.co_name == "<module>":
+@cache
+def file_of(code):
+    """The file below salsa that has this code, without _utils; None for code of other libraries."""
+    name = code.co_filename
+    if not name.startswith(ROOT) or "/_utils/" in name or code.co_name == "<module>":
         return None
     return name.removeprefix(ROOT)
 
@@ -43,7 +45,7 @@ def caller_of(frame):
     """The nearest file of salsa up the stack."""
     frame = frame.f_back
     while frame is not None:
-        if (name := file_of(frame)) is not None:
+        if (name := file_of(frame.f_code)) is not None:
             return name
         frame = frame.f_back
     return None
@@ -63,7 +65,7 @@ class Walk:
             threading.setprofile(None)
 
     def _listen(self, frame, event, _):
-        if event == "call" and (name := file_of(frame)) is not None and (caller := caller_of(frame)) != name:
+        if event == "call" and (name := file_of(frame.f_code)) is not None and (caller := caller_of(frame)) != name:
             self.entries.append((caller, name))
 
     @property

@@ -112,6 +112,27 @@ class TestRows:
         assert sizes == sorted(sizes, reverse=True)
         assert {entry["feature"]: entry["value"] for entry in row["contributions"]} == new.iloc[2].to_dict()
 
+    def test_rows_without_a_target_are_counted_and_not_scored(self, call, folder):
+        table = make_table(40, seed=5)
+        table.loc[[2, 7], "y"] = np.nan
+        table.to_csv("holes.csv", index=False)
+        table.dropna().to_csv("whole.csv", index=False)
+
+        def explained(*arguments):
+            code, out, err = call("explain", "model.salsa", *arguments, "--json")
+            assert code == 0
+            return json.loads(out), err
+
+        found, told = explained("holes.csv", "--target", "y")
+        assert told == "salsa: holes.csv: 2 rows without a value of 'y' left out of errors and of the report\n"
+        assert found["data"] == explained("whole.csv", "--target", "y")[0]["data"]
+        row = explained("holes.csv", "--target", "y", "--row", "8")[0]["row"]  # rows are counted as in the file
+        assert row == explained("holes.csv", "--row", "8")[0]["row"]
+
+    def test_one_row_needs_no_shares_of_the_variance(self, call, folder, monkeypatch):
+        monkeypatch.setattr("salsa.explain.decompose", None)  # whoever calls it fails
+        assert call("explain", "model.salsa", "new.csv", "--row", "3")[0] == 0
+
     def test_contributions_of_a_row_are_printed(self, call, mixed):
         code, out, err = call("explain", "mixed.salsa", "mixed.csv", "--row", "80")
         assert (code, err) == (0, "")

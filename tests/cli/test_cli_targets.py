@@ -20,7 +20,7 @@ from salsa.persistence.archive import read_archive
 from salsa.solvers.slopes import SMOOTH_BASES
 
 QUICK = ["--out", "m.salsa", "--order", "1", "--alpha", "0.1", "--relevance", "equal"]
-OTHERS = {"kind", "flag", "two", "count", "amount", "rating", "late", "w", "g", "t"}
+OTHERS = {"kind", "flag", "two", "count", "amount", "price", "rating", "late", "w", "g", "t"}
 
 
 def make_targets(n=120, seed=0):
@@ -32,6 +32,7 @@ def make_targets(n=120, seed=0):
     table = table.assign(kind=kind, flag=rate + rng.normal(size=n) > 1.5, count=rng.poisson(rate))
     table = table.assign(two=table["flag"].astype(int) + 1, amount=rate * rng.gamma(3, 1 / 3, n))
     table = table.assign(rating=np.clip(np.round(2 * rate) / 2, 0.5, 3), late=np.where(row < 80, "early", kind))
+    table = table.assign(price=200_000 + 1000 * np.round(20 * rate))
     return table.assign(w=rng.uniform(0.5, 2, n), g=row // 4, t=row)
 
 
@@ -94,6 +95,7 @@ class TestKinds:
             ("count", "column 'count' holds whole numbers: --loss poisson is for counts, --classes for classes"),
             ("two", "column 'two' has two values: --classes takes them as classes"),
             ("amount", None),
+            ("price", None),
         ],
     )
     def test_numbers_are_regression_with_a_hint_at_whole_numbers(self, fitted, target, hint):

@@ -43,15 +43,23 @@ def found(table, categorical_features="from_dtype"):
         (DIRTY, "59 of its 60 values are numbers, 'n/k' is not"),
         (NAMES, "60 different texts in 60 rows"),
         (DATES, "holds dates or times"),
+        ([date.replace("/", ".") for date in DATES], "holds dates or times"),
+        ([f"{date[:2]} Feb {2000 + i}" for i, date in enumerate(DATES)], "holds dates or times"),
+        ([f"January {date[:2]}, {2000 + i}" for i, date in enumerate(DATES)], "holds dates or times"),
         (AREAS, "numbers with a unit or separators, such as '40 m2'"),
         (PRICES, "numbers with a unit or separators, such as '$1,000.50'"),
     ],
-    ids=["dirty", "names", "dates", "areas", "prices"],
+    ids=["dirty", "names", "dates", "points", "day_first", "month_first", "areas", "prices"],
 )
 def test_unlikely_categories_are_reported_for_every_kind_of_table(frame, texts, says):
     (doubt,) = found(frame({"fine": NUMBERS, "odd": texts, "city": CITIES}))
     assert says in doubt
     assert "'odd'" in doubt or "'x1'" in doubt
+
+
+def test_names_of_versions_and_streets_are_no_dates():
+    assert "60 different texts" in found(pd.DataFrame({"a": [f"{i}.1.{i % 7}" for i in range(ROWS)]}))[0]
+    assert "60 different texts" in found(pd.DataFrame({"a": [f"Broadway 12, {1000 + i}" for i in range(ROWS)]}))[0]
 
 
 def test_numbers_as_text_are_reported_unless_they_are_codes():

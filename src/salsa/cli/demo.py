@@ -34,7 +34,7 @@ def demo(
     summary["test_r2"] = _compare(train, test, out / "predictions.csv")
     model = load(path)
     summary["importance"] = importance(model)["importance"]
-    write_html(model, report, *read_features(model, str(test), "target"))
+    write_html(model, report, *read_features(model, str(test), "target").scored)
     summary |= {"folder": str(out), "report": str(report)}
     show(summary, _print_demo, as_json)
 

@@ -68,12 +68,15 @@ def explain(
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
     output = _output(fitted, of)
-    X, y = (None, None) if data is None else read_features(fitted, data, target)
-    summary = {"model": model, "scale": _scale(fitted, output), **importance(fitted, effects or (), X, output)}
+    table = None if data is None else read_features(fitted, data, target)
+    X, y = (None, None) if table is None else table.scored
+    summary = {"model": model, "scale": _scale(fitted, output)}
+    if row is None or effects or as_json:  # otherwise nothing of it is printed
+        summary |= importance(fitted, effects or (), X, output)
     if data is not None and row is None:
         summary["data"] = _of_rows(fitted, X, y, output)
-    elif data is not None and row is not None:
-        summary["row"] = _of_row(fitted, X, row, data, output)
+    elif table is not None and data is not None and row is not None:
+        summary["row"] = _of_row(fitted, table.X, row, data, output)
     if out is not None:
         write_html(fitted, out, X, y, output)
         summary["report"] = str(out)
@@ -231,7 +234,7 @@ def _print_explanation(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
     if "row" not in summary:
         _print_shares(summary)
-    for effect in summary["effects"]:
+    for effect in summary.get("effects", ()):
         _print_effect(effect)
     if "data" in summary:
         means = [(entry["feature"], f"{entry['mean_size']:.4g}") for entry in summary["data"]["contributions"]]

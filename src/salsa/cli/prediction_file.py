@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from salsa.data.training_range import Beyond
     from salsa.regressor import SalsaRegressor
 
+NO_TARGET = ": {} without a value of {!r} left out of errors and of the report"
 WORDS = " has words that count as missing values: {}"
 UNSEEN = " has values not seen in training, which count as missing: {}"
 
@@ -105,15 +106,31 @@ def tell(found: "Tally | Beyond", words: str, data: str) -> None:
         print(f"salsa: {title(data)}{words.format(text)}", file=sys.stderr)
 
 
-def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
-    """Return the features of the model in a whole table, and the target, or None if there is none."""
+class FeatureTable(NamedTuple):
+    """The features of a model in all rows of a table, and the target of the rows that have one."""
+
+    X: Any
+    y: Any = None  # None: no target was asked for
+    observed: Any = slice(None)  # the rows of y
+
+    @property
+    def scored(self) -> tuple[Any, Any]:
+        """The features and the target of the rows that have a target; of all rows, and None, if none was asked for."""
+        return self.X[self.observed], self.y
+
+
+def read_features(model: "SalsaRegressor", data: str, target: str | None) -> FeatureTable:
+    """Return the features of the model in a whole table, and the target if there is one.
+
+    Rows without a target are counted on standard error.
+    """
     from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
     from salsa.cli.tables.dialect import FileFacts
-    from salsa.cli.tables.reading import read_table
+    from salsa.cli.tables.reading import read_table, title
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    facts, unseen, y = FileFacts(), Unseen(), None
+    facts, unseen, y, observed = FileFacts(), Unseen(), None, slice(None)
     table = read_table(data, text_columns(model), facts)
     _tell_doubts(data, facts, bool(table.iloc[:, -1].isna().any()))
     if target is not None:
@@ -121,9 +138,15 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tup
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
         if classes is None and target in formats:
             table[target] = known_numbers(table[target], formats[target], data, unseen.words)
-        y = target_of(table, target, data) if classes is None else known_labels(table[target], data, classes)
+        if (observed := table[target].notna().to_numpy()).any() and (count := int((~observed).sum())):
+            rows = f"{count} row{'' if count == 1 else 's'}"
+            print(f"salsa: {title(data)}{NO_TARGET.format(rows, target)}", file=sys.stderr)
+            known = table[observed]
+        else:
+            known = table
+        y = target_of(known, target, data) if classes is None else known_labels(known[target], data, classes)
         table = table.drop(columns=target)
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
     tell(unseen.words, WORDS, data)
-    return X, y
+    return FeatureTable(X, y, observed)

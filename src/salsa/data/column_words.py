@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from salsa.data.date_parts import DATE_PARTS
+from salsa.data.date_parts import DATE_PARTS, TREND
 
 NUMBER, DATE, DURATION, CATEGORY, LEFT_OUT = "number", "date", "duration", "category", "left out"
 CONSTANT = "the same value in all rows: it has no effect"
@@ -12,8 +12,13 @@ EXAMPLE = "{:.15g}"  # a number as an example of its column
 MARKS = {",": "comma", ".": "point", " ": "space", "'": "apostrophe"}
 
 
-def parts_words(parts: Sequence[str] = DATE_PARTS) -> str:
-    """Say which parts of a date become features."""
+def parts_words(parts: Sequence[str] | None = None) -> str:
+    """Say which parts of a date are features; None: which parts can become features, before all rows are known."""
+    if parts is None:
+        parts = [
+            f"{TREND}, and where the dates tell them apart",
+            ", ".join(DATE_PARTS[1:-1]) + f" and {DATE_PARTS[-1]}",
+        ]
     return f"its parts become features: {', '.join(parts)}"
 
 

@@ -25,6 +25,8 @@ MOST_PARSED = 1000  # at most so many texts are parsed as dates
 _DATE_TEXT = re.compile(
     r"\d{1,4}[-/](\d{1,2}|[A-Za-z]{3,9})[-/]\d{1,4}([T ].*)?"  # 2026-01-31, 31/1/2026, 31-Jan-2026 12:00
     r"|\d{4}[-/]\d{1,2}"  # 2026-01
+    r"|\d{1,2}\.\d{1,2}\.(\d{2}|\d{4})( .*)?"  # 31.01.2026
+    r"|([A-Za-z]{3,9}\.? \d{1,2}|\d{1,2} [A-Za-z]{3,9}\.?),? \d{4}( .*)?"  # Jan 31 2026, 31 January 2026
     r"|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?"  # 12:00
 )
 _NUMBER_WITH_UNIT = re.compile(

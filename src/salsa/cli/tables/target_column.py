@@ -15,6 +15,7 @@ from salsa.data.targets import kind_of_classes
 from salsa.data.text_columns import ROWS_PER_CLASS, are_dates, are_numbers, are_too_many_classes, spell_numbers
 
 FEWEST, MOST = 10, 100  # --classes takes numbers of at least FEWEST classes, of half of the rows, of at most MOST
+LEAST_COUNT = 10  # counts of something begin near zero: prices and years, in whole numbers, do not
 MOST_COUNTED = 10_000  # different values of a chunk that are remembered
 MOST_SHOWN = 6  # classes that are named
 NUMBERS = "numbers"
@@ -77,7 +78,8 @@ class TargetColumn:
             return None
         if len(self._counts) == 2:
             return f"column {self.name!r} has two values: --classes takes them as classes"
-        if self._least < 0 or len(self._counts) < 2:
+        few = 2 < len(self._counts) <= FEWEST
+        if self._least < 0 or len(self._counts) < 2 or not (few or self._least <= LEAST_COUNT):
             return None
         return f"column {self.name!r} holds whole numbers: --loss poisson is for counts, --classes for classes"
 
