@@ -203,6 +203,12 @@ class TestParts:
     def test_values_are_written_as_people_do(self, part, value, text):
         assert Part("d", part, None).written(value) == text
 
+    @pytest.mark.parametrize("year", [1961, 2001, 2019])
+    def test_every_day_of_a_common_year_is_written_as_itself(self, year):
+        days = pd.Series(pd.date_range(f"{year}-01-01", f"{year}-12-31"))
+        Y = Columns(("d",), (None,), (False,), (Part("d", YEAR, None),)).encode(days.to_frame("d"))
+        assert [Part("d", YEAR, None).written(share) for share in Y[:, 0]] == [f"{d.day} {d:%B}" for d in days]
+
 
 class TestIsoText:
     @pytest.mark.parametrize(
