@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import salsa
@@ -54,6 +56,15 @@ def test_all_rows_that_a_model_was_fitted_to_are_counted(tmp_path):
     found = compared(write_report(pair, tmp_path / "r.html", X, y))
     assert "the same 60 rows" in found["note"]
     assert "Left out, because a model was fitted to them: 100 rows." in found["note"]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_models_of_columns_in_different_orders_are_compared(kind, tmp_path):
+    X, y = mixed_table(120)
+    pair = [quick_model(table[:100], y[:100], 1) for table in (X, X.iloc[:, ::-1])]
+    found = compared(write_report(pair, tmp_path / "r.html", kind(X), y))
+    assert "the same 20 rows" in found["note"]
+    assert all(one == other for _, one, other in found["table"]["rows"][:5])  # folds of intervals differ
 
 
 def test_rows_that_low_rank_models_may_have_seen_are_not_called_new(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
@@ -53,7 +54,7 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, An
     check_columns(subjects[0].columns, subjects[1].columns)
     check_targets(one, other)
     number = function_number(one, output)
-    given = [given_rows(model, X, y, number) for model in (one, other)]
+    given = [given_rows(model, _as_fitted(X, model), y, number) for model in (one, other)]
     parts = zip((one, other), subjects, given, strict=True)
     found = [evidence_of(model, subject, rows, number) for model, subject, rows in parts]
     check_training_targets((one, other), subjects, found)
@@ -74,6 +75,14 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, An
             **compared_effects([(c.anova, c.scale, c.evidence.no_bands is None) for c in pair]),
         },
     }
+
+
+def _as_fitted(X: Any, model: Any) -> Any:
+    """Return a data frame with its columns in the order of the model's training table, other tables unchanged."""
+    frame, names = nw.from_native(X, pass_through=True), list(getattr(model, "feature_names_in_", ()))
+    if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(names):
+        return X  # given_rows has the errors
+    return frame.select(names).to_native()
 
 
 def _compared(model: Any, given: Given, evidence: Evidence, output: int, places: Places) -> Compared:
