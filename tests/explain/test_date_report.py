@@ -75,3 +75,10 @@ def test_the_page_writes_dates_as_python_does(open_page, tmp_path):
             if name != WEEK:
                 shown = page.locator(".control", has_text=f"when: {name}").locator("output").inner_text()
                 assert shown == parts[name].written(value)
+
+
+def test_parts_that_repeat_have_no_training_range(open_page, dated):
+    rows = open_page(dated[2]).locator("table.row-values tbody tr")
+    for part in ("time of year", "hour of day"):
+        assert rows.filter(has_text=f"when: {part}").locator("td").nth(1).inner_text() == "none: it repeats"
+    assert "–" in rows.filter(has_text="when: trend").locator("td").nth(1).inner_text()
