@@ -89,6 +89,13 @@ def test_december_touches_january(learned, fast):
     assert abs(before - after) < 1e-6
 
 
+def test_hours_are_no_places_on_a_circle(fast):
+    anova = explain.decompose(fast[0])
+    hours = anova.effect("when: hour of day", band=False).axes[0].values
+    with pytest.raises(ValueError, match=r"'when: hour of day' has no value 1\.\S*; give dates, or shares of a turn"):
+        anova.effect("when: hour of day", points=[hours])
+
+
 # --- tables, files and blocks -------------------------------------------------------------------------
 
 

@@ -179,7 +179,6 @@ class TestDates:
         assert schema["required"] == ["when", "wait", "town"]
         assert schema["properties"]["when"] == {
             "type": ["string", "null"],
-            "format": "date-time",
             "x-kind": "date",
             "x-range": ["2022-01-01T06:00", f"{table['when'].max():%Y-%m-%dT%H:%M}"],
         }
@@ -188,6 +187,17 @@ class TestDates:
         np.testing.assert_allclose(
             wait["x-range"], [end / pd.Timedelta(hours=1) for end in table["wait"].agg(["min", "max"])]
         )
+
+    def test_the_format_asks_for_a_time_zone_only_if_training_rows_had_one(self, timed):
+        model, table = timed
+        zoned = SalsaRegressor(**model.get_params())
+        zoned.fit(table.assign(when=table["when"].dt.tz_localize("Asia/Tokyo")), np.arange(80.0))
+        with_zone = {"when": "2022-05-01T12:00:00Z", "wait": 1.0, "town": "Bree"}  # as RFC 3339 writes date-time
+        assert zoned.schema()["properties"]["when"]["format"] == "date-time"
+        assert np.isfinite(zoned.predict(with_zone)).all()
+        assert "format" not in model.schema()["properties"]["when"]
+        with pytest.raises(ValueError, match="stamps had no time zone in training"):
+            model.predict(with_zone)
 
     def test_texts_dates_and_durations_have_the_bits_of_the_frame(self, timed):
         model, table = timed

@@ -93,6 +93,19 @@ def test_check_shows_dates_and_durations_of_a_parquet_file(call, folder):
     assert not {"day", "wait"} & set(formats)
 
 
+def test_durations_are_refused_where_a_text_file_has_none(call, refused, folder):
+    table = dated().assign(wait=pd.to_timedelta(np.arange(60), unit="h"))
+    table.to_parquet("t.parquet")
+    assert call("fit", "t.parquet", *FIT_MIXED)[0] == 0
+    assert np.isfinite(predictions(call, "t.parquet")).all()
+    for wait in (table["wait"], 5.0):
+        table.assign(wait=wait).to_csv("t.csv", index=False)
+        message = "t.csv: column 'wait' holds no durations; it held durations in training: give a Parquet"
+        assert message in refused("predict", "mixed.salsa", "t.csv")
+    table.assign(wait=None).to_csv("t.csv", index=False)
+    assert np.isfinite(predictions(call, "t.csv")).all()
+
+
 def test_a_file_without_any_stamp_is_predicted(call, model):
     dated().assign(day=None).to_csv("empty.csv", index=False)
     assert np.isfinite(predictions(call, "empty.csv")).all()

@@ -81,6 +81,14 @@ def test_every_kind_of_table_has_the_same_features_to_the_bit(zone):
         np.testing.assert_array_equal(columns.encode(table), expected, err_msg=name)
 
 
+@pytest.mark.parametrize("start", ["1894-01-01 06:00", "2040-01-01"])
+def test_every_kind_of_table_knows_the_same_summer_time(start):
+    tables = guises(hours(BERLIN, start=start))
+    columns, expected = learn_columns(tables["ns"])
+    for name, table in tables.items():
+        np.testing.assert_array_equal(columns.encode(table), expected, err_msg=name)
+
+
 def test_dates_without_times_agree_in_every_kind_of_table():
     days = [datetime.date(2020, 1, 1) + datetime.timedelta(days=5 * i) for i in range(100)]
     tables = [
@@ -202,6 +210,12 @@ class TestParts:
     )
     def test_values_are_written_as_people_do(self, part, value, text):
         assert Part("d", part, None).written(value) == text
+
+    @pytest.mark.parametrize("year", [1961, 2001, 2019])
+    def test_every_day_of_a_common_year_is_written_as_itself(self, year):
+        days = pd.Series(pd.date_range(f"{year}-01-01", f"{year}-12-31"))
+        Y = Columns(("d",), (None,), (False,), (Part("d", YEAR, None),)).encode(days.to_frame("d"))
+        assert [Part("d", YEAR, None).written(share) for share in Y[:, 0]] == [f"{d.day} {d:%B}" for d in days]
 
 
 class TestIsoText:

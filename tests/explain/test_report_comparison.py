@@ -4,6 +4,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 
 import salsa
@@ -46,6 +48,47 @@ def test_both_models_are_judged_on_the_rows_that_neither_has_seen(pair, report):
         assert table["90\u202f% interval holds"][k] == f"{100 * np.mean((low <= y[NEW]) & (y[NEW] <= high)):.0f}\u202f%"
     assert "the same 60 rows" in found["note"]
     assert "Left out, because a model was fitted to them: 100 rows." in found["note"]
+
+
+def test_all_rows_that_a_model_was_fitted_to_are_counted(tmp_path):
+    X, y = mixed_table(160)
+    pair = [quick_model(X[rows], y[rows], 1, alpha=1.0) for rows in (slice(60), slice(40, 100))]
+    found = compared(write_report(pair, tmp_path / "r.html", X, y))
+    assert "the same 60 rows" in found["note"]
+    assert "Left out, because a model was fitted to them: 100 rows." in found["note"]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+def test_models_of_columns_in_different_orders_are_compared(kind, tmp_path):
+    X, y = mixed_table(120)
+    pair = [quick_model(table[:100], y[:100], 1) for table in (X, X.iloc[:, ::-1])]
+    found = compared(write_report(pair, tmp_path / "r.html", kind(X), y))
+    assert "the same 20 rows" in found["note"]
+    assert all(one == other for _, one, other in found["table"]["rows"][:5])  # folds of intervals differ
+
+
+def test_rows_that_low_rank_models_may_have_seen_are_not_called_new(tmp_path):
+    X, y = mixed_table(400)
+    pair = [quick_model(X, y, 1, alpha=alpha, solver="lowrank", rank=20) for alpha in (0.1, 10.0)]
+    found = compared(write_report(pair, tmp_path / "r.html", X[:200], y[:200]))
+    assert "neither model recognises" in found["sentence"]
+    assert "has seen" not in found["sentence"]
+    assert "recognises only its anchors: other training rows would count as new rows" in found["note"]
+
+
+def test_durations_in_different_units_are_drawn_in_one(tmp_path):
+    rng = np.random.default_rng(0)
+    minutes = [rng.uniform(1, longest, 60) for longest in (100, 200, 100)]
+    tables = [pd.DataFrame({"wait": pd.to_timedelta(values, unit="min")}) for values in minutes]
+    pair = [quick_model(X, values, 1) for X, values in zip(tables[:2], minutes[:2], strict=True)]
+    assert [model.columns_.parts[0].detail for model in pair] == ["minutes", "hours"]
+    for models, longest in ((pair, 200.0), (pair[::-1], 200.0 / 60)):
+        (effect,) = compared(write_report(models, tmp_path / "r.html", tables[2], minutes[2]))["effects"]
+        assert effect["axis"]["name"] == f"wait ({models[0].columns_.parts[0].detail})"
+        assert effect["axis"]["points"][-1] == pytest.approx(longest, rel=0.05)
+        inner = slice(10, 45)  # both models have learned that the target is the duration
+        one, other = (np.array(curve["values"]) for curve in effect["curves"])
+        assert np.ptp((one - other)[inner]) < 0.1 * np.ptp(one)
 
 
 def test_the_verdict_has_the_paired_standard_error(pair, report):

@@ -36,6 +36,14 @@ def test_statements_about_new_rows_have_the_errors_of_predict_and_predict_interv
     assert interval.endswith(f"shorter than {amount(np.median(high - low))}.")
 
 
+def test_rows_that_a_low_rank_model_may_have_seen_are_not_called_new(tmp_path):
+    X, y = mixed_table(400)
+    model = quick_model(X, y, 1, solver="lowrank", rank=20)
+    found = plain_of(write_report(model, tmp_path / "r.html", X[:200], y[:200]))
+    assert "rows that the model does not recognise, half" in found["statements"][0]
+    assert "given rows, new unless they are training rows that are no anchors" in found["note"]
+
+
 def test_statements_about_training_rows_are_by_leave_one_out(tmp_path):
     X, y = mixed_table(100)
     model = quick_model(X, y)

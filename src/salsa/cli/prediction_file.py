@@ -86,7 +86,7 @@ def features_of(model: "SalsaRegressor", table: "pd.DataFrame", data: str, unsee
     levels, parts = ([of[j] for j in columns.first] for of in (columns.levels, columns.all_parts))
     held = [any(model.relevance_[columns.source == place]) for place in range(len(levels))]
     names = getattr(model, "feature_names_in_", table.columns).tolist()
-    timed = [name for name, part in zip(names, parts, strict=False) if part is not None]
+    timed = {name: part for name, part in zip(names, parts, strict=False) if part is not None}
     if hasattr(model, "feature_names_in_"):
         unused = [name for name, used in zip(names, held, strict=True) if not used and name not in table]
         require_columns(table, [name for name in names if name not in unused], data)

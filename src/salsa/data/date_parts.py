@@ -35,6 +35,7 @@ READABLE = 2.0  # the largest duration is at least this many units, unless it is
 _DAY_LENGTH = 86_400_000_000  # in microseconds
 _FIRST_WEEKDAY = 3  # 1970 began on a Thursday
 _COMMON_YEAR = 2001  # a year of 365 days
+_ROUNDING = 1e-6  # of a day: the share of the year at midnight may be rounded down
 
 
 class Part(NamedTuple):
@@ -71,7 +72,7 @@ class Part(NamedTuple):
             minute = np.datetime_as_string(_seconds(np.array([value])), unit="m")[0]
             return str(minute).replace("T", " ").removesuffix(" 00:00")
         if self.name == YEAR:
-            day = datetime.date(_COMMON_YEAR, 1, 1) + datetime.timedelta(days=int(365 * (value % 1)))
+            day = datetime.date(_COMMON_YEAR, 1, 1) + datetime.timedelta(days=int(365 * (value % 1) + _ROUNDING))
             return f"{day.day} {day:%B}"
         minutes = round(1440 * value)
         return f"{minutes // 60 % 24:02d}:{minutes % 60:02d}"

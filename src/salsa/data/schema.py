@@ -42,9 +42,13 @@ def _field(name: str, columns: Columns, j: int, seen: Floats, may_miss: bool, st
 
 
 def _of_date(trend: Part, seen: Floats, may_miss: bool) -> dict[str, Any]:
-    """Return the schema of a date; its range is the first and the last instant, in UTC if dates have a time zone."""
+    """Return the schema of a date; its range is the first and the last instant, in UTC if dates have a time zone.
+
+    The format date-time of JSON Schema asks for a time zone, which the model refuses unless training rows had one.
+    """
     observed = seen[~np.isnan(seen)]
-    found = {"type": _or_null(["string"], may_miss), "format": "date-time", "x-kind": "date"}
+    zoned = {} if trend.detail is None else {"format": "date-time"}
+    found: dict[str, Any] = {"type": _or_null(["string"], may_miss), **zoned, "x-kind": "date"}
     if len(observed):
         found["x-range"] = [trend.written(float(end)).replace(" ", "T") for end in (observed.min(), observed.max())]
     return found

@@ -48,11 +48,13 @@ def read_stamps(series: Any) -> Stamps:
     if series.dtype == nw.Date:
         series = series.cast(nw.Datetime("us"))
     zone = series.dtype.time_zone
-    local = _instants(series.dt.replace_time_zone(None))
     if zone is None:
+        local = _instants(series.dt.replace_time_zone(None))
         return Stamps(local, local, None)
     utc = _instants(series.dt.convert_time_zone("UTC").dt.replace_time_zone(None))
-    return Stamps(utc, local, zone if is_zone(zone) else AS_WRITTEN)
+    if is_zone(zone):
+        return Stamps(utc, _clock(utc, zone), zone)  # Arrow knows no summer time after 2037
+    return Stamps(utc, _instants(series.dt.replace_time_zone(None)), AS_WRITTEN)
 
 
 def stamps_of_objects(name: str, values: Iterable[Any]) -> Stamps:

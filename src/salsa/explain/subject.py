@@ -147,7 +147,10 @@ class Subject:
         return int(parts[0])
 
     def codes(self, j: int, values: Any) -> Floats:
-        """Encode values of feature j, given as in a table, as numbers (P,); parts of dates may be numbers already."""
+        """Encode values of feature j, given as in a table, as numbers (P,); parts of dates may be numbers already.
+
+        Numbers of parts that repeat are places on the circle: hours or days would silently go round and round.
+        """
         levels, name, part = self.columns.levels[j], self.columns.names[j], self.columns.all_parts[j]
         try:
             if part is not None and part.name != DURATION and not _are_numbers(values):
@@ -164,6 +167,10 @@ class Subject:
             raise ValueError(f"points: values of {name!r} are needed as a list: {error}") from None
         if codes.ndim != 1:
             raise ValueError(f"points: a list of values of {name!r} is needed, not {values!r}")
+        beyond = (codes < 0) | (codes > 1)
+        if part is not None and part.is_cyclic and beyond.any():
+            advice = "give dates, or shares of a turn from 0 to 1"
+            raise ValueError(f"points: {name!r} has no value {codes[beyond][0]:g}; {advice}")
         return codes
 
     def labels(self, j: int, points: Floats) -> tuple[str, ...] | None:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from salsa.cli.tables.messages import DROP, column_error, dates_error, first_row, missing_error, shown_value
 from salsa.cli.tables.reading import title
+from salsa.data.date_parts import DURATION, Part
 from salsa.data.number_format import NumberFormat, is_missing_word
 from salsa.data.stamps import are_iso
 
@@ -90,16 +91,18 @@ def known_features(
     formats: Mapping[str, NumberFormat],
     source: str,
     unseen: Unseen,
-    timed: Collection[str] = (),
+    timed: Mapping[str, Part],
 ) -> pd.DataFrame:
     """Return the columns of the training table in another table: categories as their levels, numbers as float64.
 
     Texts of numbers are read as in training. Values that are not among the levels are added to ``unseen`` and become
-    missing. The columns `timed` hold dates or durations.
+    missing. The columns `timed` hold dates or durations: their first parts are given.
     """
     columns = {}
     for name, known in levels.items():
-        if name in timed:
+        if name in timed and timed[name].name == DURATION:
+            columns[name] = _known_durations(table[name], source)
+        elif name in timed:
             columns[name] = _known_dates(table[name], source, unseen.words)
         elif known is None:
             columns[name] = known_numbers(table[name], formats.get(name, NumberFormat()), source, unseen.words)
@@ -109,7 +112,7 @@ def known_features(
 
 
 def _known_dates(column: pd.Series[Any], source: str, odd: Tally) -> pd.Series[Any]:
-    """Return a column of dates or durations; raise ValueError on the first text that is no date.
+    """Return a column of dates; raise ValueError on the first text that is no date.
 
     Words for missing values are counted, and missing.
     """
@@ -122,6 +125,14 @@ def _known_dates(column: pd.Series[Any], source: str, odd: Tally) -> pd.Series[A
         problem = f"has {shown_value(column, wrong)}, which is no date such as 2026-01-31"
         raise column_error(column.name, source, problem, "; it held dates in training: correct or empty the cell")
     return texts
+
+
+def _known_durations(column: pd.Series[Any], source: str) -> pd.Series[Any]:
+    """Return a column of durations, which only files with types can hold; raise ValueError for other values."""
+    if is_timed(column) or column.isna().all():
+        return column
+    advice = "; it held durations in training: give a Parquet or Feather file, whose columns have types"
+    raise column_error(column.name, source, "holds no durations", advice)
 
 
 def read_dates(column: pd.Series[Any]) -> pd.Series[Any]:

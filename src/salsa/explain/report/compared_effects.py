@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from salsa.data.date_parts import DURATION, DURATION_UNITS
 from salsa.explain.anova import Anova
 from salsa.explain.effects import Axis
 from salsa.explain.report.effect_section import drawn_axis
@@ -41,10 +42,13 @@ def compared_effects(pair: list[tuple[Anova, FunctionScale, bool]]) -> dict[str,
 
 def _effect(pair: list[tuple[Anova, FunctionScale, bool]], name: str) -> dict[str, Any] | None:
     """Return the effect of a feature in both models; None if they know no value in common."""
-    values = _values(pair[0][0], pair[1][0], name)
+    lengths = [_unit_length(anova, name) for anova, _, _ in pair]
+    ratio = lengths[1] / lengths[0]
+    values = _values(pair[0][0], pair[1][0], name, ratio)
     if not len(values):
         return None
-    effects = [anova.effect(name, points=[values], band=band) for anova, _, band in pair]
+    points = values, values if ratio == 1 else np.divide(values, ratio)
+    effects = [anova.effect(name, points=[at], band=band) for (anova, _, band), at in zip(pair, points, strict=True)]
     span = float(max(np.ptp(effect.values) for effect in effects)) or 1.0
     axis: Axis = effects[0].axes[0]
     curves = [
@@ -58,13 +62,22 @@ def _effect(pair: list[tuple[Anova, FunctionScale, bool]], name: str) -> dict[st
     return {"term": name, "axis": drawn_axis(axis, ordered), "curves": curves}
 
 
-def _values(one: Anova, other: Anova, name: str) -> list[Any]:
-    """Return the levels that both models know, or a grid of numbers over the training range of both."""
+def _unit_length(anova: Anova, name: str) -> float:
+    """Return the unit of a duration in seconds, which depends on the training rows; 1 for other features."""
+    part = anova.subject.columns.all_parts[anova.subject.index(name)]
+    return 1.0 if part is None or part.name != DURATION else DURATION_UNITS[part.detail or "seconds"]
+
+
+def _values(one: Anova, other: Anova, name: str, ratio: float) -> list[Any]:
+    """Return the levels that both models know, or a grid of numbers over the training range of both.
+
+    Numbers are in the unit of the first model, of which the unit of the other model is a multiple by `ratio`.
+    """
     levels = [anova.subject.columns.levels[anova.subject.index(name)] for anova in (one, other)]
     axes = [anova.effect(name, band=False).axes[0] for anova in (one, other)]
     if levels[0] is not None and levels[1] is not None:
         return [level for level in levels[0] if level in levels[1]]
-    points = [axis.points[~np.isnan(axis.points)] for axis in axes]
+    points = [unit * axis.points[~np.isnan(axis.points)] for unit, axis in zip((1.0, ratio), axes, strict=True)]
     few = all(len(axis.rug.points) == len(axis.points) for axis in axes)  # shown at exactly these values
     if few or not all(map(len, points)):
         return list(np.unique(np.concatenate(points)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import narwhals.stable.v2 as nw
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
@@ -22,7 +23,7 @@ from salsa.explain.report.fitted_section import fitted_section
 from salsa.explain.report.function_scale import FunctionScale, function_number, scale_of
 from salsa.explain.report.held_out_rows import HeldOutRows
 from salsa.explain.report.judged_rows import LEVEL, JudgedRows, chosen_rows, judged_rows
-from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
+from salsa.explain.report.judging_rows import ANCHORS_ALONE, Evidence, Given, evidence_of, given_rows
 from salsa.explain.report.phrases import count, percent
 from salsa.explain.report.plain_words import amount
 from salsa.explain.report.scored_rows import ScoredRows, measure_of
@@ -53,7 +54,7 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, An
     check_columns(subjects[0].columns, subjects[1].columns)
     check_targets(one, other)
     number = function_number(one, output)
-    given = [given_rows(model, X, y, number) for model in (one, other)]
+    given = [given_rows(model, _as_fitted(X, model), y, number) for model in (one, other)]
     parts = zip((one, other), subjects, given, strict=True)
     found = [evidence_of(model, subject, rows, number) for model, subject, rows in parts]
     check_training_targets((one, other), subjects, found)
@@ -74,6 +75,14 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, An
             **compared_effects([(c.anova, c.scale, c.evidence.no_bands is None) for c in pair]),
         },
     }
+
+
+def _as_fitted(X: Any, model: Any) -> Any:
+    """Return a data frame with its columns in the order of the model's training table, other tables unchanged."""
+    frame, names = nw.from_native(X, pass_through=True), list(getattr(model, "feature_names_in_", ()))
+    if not isinstance(frame, nw.DataFrame) or set(frame.columns) != set(names):
+        return X  # given_rows has the errors
+    return frame.select(names).to_native()
 
 
 def _compared(model: Any, given: Given, evidence: Evidence, output: int, places: Places) -> Compared:
@@ -110,7 +119,8 @@ def _verdict(pair: list[Compared]) -> str:
     difference, error = mean_and_standard_error(one - other, even)
     better, worse = (0, 1) if difference < 0 else (1, 0)
     means = [float(one.mean()), float(other.mean())]
-    where = f"On {count(len(one), 'row')} that neither model has seen"
+    seen = "recognises" if any(compared.evidence.anchored for compared in pair) else "has seen"
+    where = f"On {count(len(one), 'row')} that neither model {seen}"
     if difference == 0:
         return f"{where}, both models have the {name} {amount(means[0])}."
     gap = f"the {name} of {NAMES[better]} is {percent(1 - means[better] / means[worse])} below that of {NAMES[worse]}"
@@ -169,12 +179,10 @@ def _class_measures(compared: Compared) -> dict[str, str]:
 
 
 def _note(rows: int, found: list[Evidence]) -> str:
-    left_out = len(np.union1d(found[0].places, found[1].places)) - rows
-    known = min(evidence.known for evidence in found)
-    out = (
-        f" Left out, because a model was fitted to them: {count(left_out + known, 'row')}." if left_out + known else ""
-    )
+    left_out = found[0].known + len(found[0].places) - rows
+    out = f" Left out, because a model was fitted to them: {count(left_out, 'row')}." if left_out else ""
+    doubt = f" {ANCHORS_ALONE}" if any(evidence.anchored for evidence in found) else ""
     return (
         f"Both models predict the same {count(rows, 'row')}, which count equally; intervals are judged on at most 1,000"
-        f" of these.{out} A difference is called clear from {CLEAR:.0f} standard errors on."
+        f" of these.{out}{doubt} A difference is called clear from {CLEAR:.0f} standard errors on."
     )

@@ -37,6 +37,7 @@ class JudgedRows(NamedTuple):
     X: Floats | None  # (n, D), encoded; None if the rows are not known
     level: float | None = None  # the model predicts this quantile; None: a mean, or classes
     by_construction: bool = False  # these rows set the ends of the intervals
+    anchored: bool = False  # a low-rank model: new rows may be training rows that are no anchors
 
     @property
     def off(self) -> Floats:
@@ -75,7 +76,8 @@ def _new_rows(model: Any, given: Given, evidence: Evidence, output: int) -> Judg
     ends = None
     if evidence.no_bands is None and fitted_of(model).classes is None:
         ends = interval_ends(model, _safe_indexing(given.table, places), [LEVEL])[0, :, output]
-    return _judged(model, chosen_rows(rows, at), given.X[places], ends, is_new=True)
+    judged = _judged(model, chosen_rows(rows, at), given.X[places], ends, is_new=True)
+    return judged._replace(anchored=evidence.anchored)
 
 
 def chosen_rows(rows: HeldOutRows | ScoredRows, at: Places) -> HeldOutRows | ScoredRows:

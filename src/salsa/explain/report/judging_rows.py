@@ -21,6 +21,7 @@ from salsa.uncertainty import Unavailable
 from salsa.uncertainty.scored import ScoredUncertainty
 
 UNNAMED = "the target"
+ANCHORS_ALONE = "A low-rank model recognises only its anchors: other training rows would count as new rows."
 
 
 class Given(NamedTuple):
@@ -56,7 +57,7 @@ class Evidence(NamedTuple):
         elif self.known:
             notes.append(f"Left out because they are training rows: {count(self.known, 'given row')}.")
         if self.new is not None and self.anchored:
-            notes.append("A low-rank model recognises only its anchors: other training rows would count as new rows.")
+            notes.append(ANCHORS_ALONE)
         return notes
 
 

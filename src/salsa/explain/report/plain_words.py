@@ -94,7 +94,9 @@ def _width_words(width: Floats) -> str:
 
 
 def _unseen(judged: JudgedRows) -> str:
-    return "the model has never seen" if judged.is_new else "the model was tested on without having seen them"
+    if not judged.is_new:
+        return "the model was tested on without having seen them"
+    return "the model does not recognise" if judged.anchored else "the model has never seen"
 
 
 def _of_100(share: Any) -> str:
@@ -195,7 +197,8 @@ def _table(judged: JudgedRows, groups: list[Group], is_classes: bool) -> dict[st
 
 def _note(judged: JudgedRows) -> str:
     """Say which rows were judged, and how groups are formed."""
-    rows = "new rows" if judged.is_new else "training rows, each predicted by a fit without it"
+    new = "given rows, new unless they are training rows that are no anchors" if judged.anchored else "new rows"
+    rows = new if judged.is_new else "training rows, each predicted by a fit without it"
     return (
         f"All statements are about held-out rows: {rows}. All rows count equally. Groups have {FEWEST_IN_GROUP} rows or"
         " more; low, medium and high are a third of the rows each. A group is named if its coverage falls short by"

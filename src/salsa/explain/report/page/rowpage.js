@@ -43,8 +43,9 @@ function rowOfValue(feature, value, part) {
 
 // Returns the range of a number in the training table with the place of this value, or how many levels there were.
 function trainingRange(feature, value) {
-  const { low, high, levels } = feature;
+  const { low, high, levels, part } = feature;
   if (levels) return `one of ${levels.length} levels`;
+  if (part && part !== "trend") return "none: it repeats";
   const words = `${valueName(feature, low)} – ${valueName(feature, high)}`;
   if (Number.isNaN(value) || !(high > low)) return words;
   const x = 5 + 90 * Math.min(1.04, Math.max(-0.04, (value - low) / (high - low)));

@@ -94,13 +94,14 @@ function levelControl(feature, change) {
   return { node: el("div", { class: "control" }, controlName(feature), select), show };
 }
 
-// Returns a part of a date as people write it. The page holds days since 1970 in UTC, or shares of a year or day.
+// Returns a part of a date as people write it. The page holds days since 1970 in UTC, or shares of a year or day, whose
+// rounding must not show the minute or the day before.
 function partName(part, value) {
-  const day = 864e5; // milliseconds
-  if (part === "trend") return new Date(value * day).toISOString().slice(0, 16).replace("T", " ").replace(" 00:00", "");
-  if (part === "hour of day") return new Date(Math.round(value * 1440) * 6e4).toISOString().slice(11, 16);
+  const atSecond = (seconds) => new Date(1000 * Math.round(seconds)).toISOString().slice(0, 16).replace("T", " ");
+  if (part === "trend") return atSecond(86400 * value).replace(" 00:00", "");
+  if (part === "hour of day") return atSecond(60 * Math.round(1440 * value)).slice(11);
   const format = { day: "numeric", month: "long", timeZone: "UTC" };
-  return new Date(Date.UTC(2001, 0, 1) + Math.floor((value % 1) * 365) * day).toLocaleDateString("en-GB", format);
+  return new Date(Date.UTC(2001, 0, 1 + Math.floor((value % 1) * 365 + 1e-6))).toLocaleDateString("en-GB", format);
 }
 
 function controlName({ name }) {
