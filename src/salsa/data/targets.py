@@ -14,6 +14,7 @@ from sklearn.utils.validation import _check_sample_weight
 
 from salsa._utils.arrays import Floats, Places
 from salsa.data.table_columns import ESTIMATOR
+from salsa.data.text_columns import spell_numbers
 
 #: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
@@ -22,7 +23,7 @@ KINDS_OF_CLASSES = {"string": "text", "boolean": "true or false", "categorical":
 
 def checked_rows(X: Floats, y: Any) -> tuple[Floats, Floats]:
     """Return encoded features (n, D), NaN where missing, and targets (n,) or (n, q), as checked float64 arrays."""
-    _check_integers(y)
+    y = _numbers(y)
     with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
         checked: tuple[Floats, Floats] = check_X_y(
             X,
@@ -112,13 +113,23 @@ def telling_groups(groups: Groups | None) -> Groups | None:
     return None if number == n else groups
 
 
-def _check_integers(y: Any) -> None:
-    """Raise ValueError for Python integers beyond float64, which NumPy would answer by a bare OverflowError."""
+def _numbers(y: Any) -> Any:
+    """Return targets of text or objects as float64, NaN where missing, and others as they are.
+
+    Raise ValueError for text that is no number, and for integers beyond float64.
+    """
     values = np.asarray(y)
+    if values.dtype.kind not in "OSUT" or values.ndim == 0:
+        return y
     if values.dtype == object and any(isinstance(v, int) and abs(v) > sys.float_info.max for v in values.ravel()):
         raise ValueError(
             f"y has an integer beyond float64; the largest value allowed is {TARGET_LIMIT:.0e}: rescale it"
         )
+    for row, value in enumerate(values):
+        if isinstance(value, str) and not spell_numbers([value]).all():
+            advice = "give numbers, such as pandas.to_numeric returns; SalsaClassifier predicts classes"
+            raise ValueError(f"y has {str(value)!r} in row {row} (counted from 0), which is not a number: {advice}")
+    return np.where(pd.isna(values), np.nan, values.astype(object)).astype(np.float64)
 
 
 class TargetValues(NamedTuple):

@@ -12,7 +12,9 @@ from salsa.data.column_words import CATEGORY, CONSTANT, DATE, DURATION, EXAMPLE,
 from salsa.data.text_columns import FEW_LEVELS
 
 NAMELESS = re.compile(r"Unnamed: \d+")
-_IDENTIFIER = re.compile(r"(?i:(.*[\W_])?(id|ids|row[_ ]?names?|uuid|guid|key|index|idx|code|nr))|.*[a-z](Id|ID|Key|Code|Nr)")
+_IDENTIFIER = re.compile(
+    r"(?i:(.*[\W_])?(id|ids|row[_ ]?names?|uuid|guid|key|index|idx|code|nr))|.*[a-z](Id|ID|Key|Code|Nr)"
+)
 _NUMBERS = {"integer", "floating", "mixed-integer-float", "decimal", "boolean", "empty"}
 _TEXTS = {"string", "categorical"}
 _TIMED = {
