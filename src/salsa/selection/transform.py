@@ -23,8 +23,8 @@ def suggest_logarithm(problem: Problem, kernel: Kernel, skewed: Mapping[int, flo
     rows = problem.rows(problem.splits.sample(problem.Y, ROWS))
     gains = log_density_gain(rows._replace(Y=rows.Y[:, list(skewed)]), kernel)
     return [
-        f"the target is positive and skewed (skewness {skewness:.1f}): with target_transform='log' (salsa fit --log), the"
-        f" log density of held-out rows is {gain:.2f} higher per row, and intervals stay positive"
+        f"the target is positive and skewed (skewness {skewness:.1f}): with target_transform='log' (salsa fit --log),"
+        f" the log density of held-out rows is {gain:.2f} higher per row, and intervals stay positive"
         for skewness, gain in zip(skewed.values(), gains, strict=True)
         if gain > 0
     ]
