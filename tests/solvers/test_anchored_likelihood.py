@@ -21,7 +21,7 @@ from salsa.solvers.anchored_likelihood import AllRows, AnchoredFits, AnchoredTas
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.likelihood import held_out_of
 from salsa.solvers.penalised import Systems
-from salsa.solvers.row_systems import Problem
+from salsa.solvers.row_systems import Problem, out_of_step
 
 N = 300
 LOSSES = {
@@ -318,3 +318,25 @@ def test_a_sample_of_the_rows_makes_good_enough_factors(monkeypatch):
     assert found.fits.converged
     assert found.path.alpha == expected.path.alpha
     np.testing.assert_allclose(found.f, expected.f, atol=1e-4 * np.ptp(expected.f))
+
+
+def test_a_short_last_block_may_have_none_of_the_sampled_rows():
+    fits, *_ = fits_of("logistic", folds_of("folds"))
+    seen = fits.features.total(lambda block, F: [len(block.Y)], list.__add__, 20)  # rows 0, 20, .., 280 of 300
+    assert sum(seen) == N // 20
+    assert min(seen) > 0
+
+
+@pytest.mark.parametrize("held", [ALL, HALF, NONE])
+def test_a_sample_of_the_rows_is_not_in_step_with_the_folds(held, monkeypatch):
+    """Rows that are sorted by their targets go to the folds by turns: one row in 8 would be in one of 4 folds only."""
+    monkeypatch.setattr("salsa.solvers.row_systems.CURVED_ROWS", N // 8)
+    fits, *_ = fits_of("gamma", folds_of("folds"), held)
+    fits.systems.factors.approach([1.0])
+    weights = [gram[0, 0] for gram in fits.systems.factors.grams]  # the curvature of the reference is 1
+    np.testing.assert_allclose(weights, fits.systems.weight, rtol=0.25)
+
+
+def test_the_step_of_a_sample_shares_no_factor_with_the_folds_by_turns():
+    assert [out_of_step(every, 5) for every in (1, 2, 5, 9, 10, 100)] == [1, 3, 7, 9, 11, 101]
+    assert [out_of_step(every, 0) for every in (1, 2, 9)] == [1, 3, 9]

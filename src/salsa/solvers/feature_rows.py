@@ -156,6 +156,7 @@ class FeatureRows:
         parts = []
         if self.held:
             some = [held.some(slice(-number * BLOCK % every, None, every)) for number, held in enumerate(self.held)]
+            some = [held for held in some if len(held.F)]  # a short last block may have none of the rows
             with closing(mapped(lambda held: function(held.block, held.F), some, self.threads)) as results:
                 parts.append(reduce(add, results))
         if (count := self.count) < self.n:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
+from math import gcd
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -232,7 +234,7 @@ class Factors:
     def approach(self, alphas: Sequence[float]) -> None:
         """Have a factor near every penalty, and no others."""
         if not self.grams:
-            every = max(1, self.systems.features.n // CURVED_ROWS)
+            every = out_of_step(max(1, self.systems.features.n // CURVED_ROWS), self.systems.S - 1)
             whole, *held_out = self.systems.total(self.function, _all_added, every)
             self.grams = [every * part for part in (*(whole - part for part in held_out), whole)]
         near = [known for known in self.factors if any(_near(known, alpha) for alpha in alphas)]
@@ -260,6 +262,14 @@ class Factors:
         A = lower.T.copy()
         A.flat[len(A) + 1 :: len(A) + 1] += alpha
         return positive_factor(A)
+
+
+def out_of_step(every: int, folds: int) -> int:
+    """Return the least number from `every` on for which one row in so many meets all folds of rows by turns.
+
+    The folds of rows in the order of the target have the period 2 folds (``salsa.data.splits``).
+    """
+    return next(number for number in count(every) if gcd(number, 2 * max(folds, 1)) == 1)
 
 
 def _near(alpha: float, other: float) -> bool:
