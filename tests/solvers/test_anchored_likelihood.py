@@ -340,3 +340,27 @@ def test_a_sample_of_the_rows_is_not_in_step_with_the_folds(held, monkeypatch):
 def test_the_step_of_a_sample_shares_no_factor_with_the_folds_by_turns():
     assert [out_of_step(every, 5) for every in (1, 2, 5, 9, 10, 100)] == [1, 3, 7, 9, 11, 101]
     assert [out_of_step(every, 0) for every in (1, 2, 9)] == [1, 3, 9]
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma"])
+def test_a_gross_outlier_and_a_tiny_penalty_give_finite_predictions(name):
+    """Trial steps have slopes beyond float32; conjugate gradients may break down, and a note then says so."""
+    X, Y, _ = targets(name)
+    y = Y[:, 0].copy()
+    y[3] = 1e6 if name == "poisson" else 1e9
+    for alpha in (1e-8, 1e-3):
+        model = SalsaRegressor(loss=name, alpha=alpha, **SETTINGS).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_step_that_is_not_a_number_is_not_taken():
+    fits, *_, task = fits_of("poisson", folds_of("folds"))
+    problem = Problem(fits.systems, [1.0], [task.loss])
+    point = problem.at(fits.systems.start(1).x[:, 0])
+    promised = np.array([1.0, np.nan, -1.0, 0.0, 1.0])
+    step = -1e-6 * point.slope
+    step[:, ~(promised > 0)] = np.nan
+    found, moved = problem.descend(point, step, promised)
+    assert moved
+    np.testing.assert_array_equal(found.x[:, 1:4], point.x[:, 1:4])
+    assert (found.value[[0, 4]] < point.value[[0, 4]]).all()

@@ -120,8 +120,9 @@ class RowSystems:
         point, least = problem.at(start.x.reshape(r1, A * S, q)), tolerance * np.tile(self.weight, A)
         for number in range(1, MOST_STEPS + 1):
             step, promised, products = problem.newton_step(point, least)
-            stalled = (promised <= point.rounding) & (promised >= STALLED * before)
-            going, before = (promised > least) & ~stalled, promised
+            change = np.abs(promised)  # rounding errors can make promises negative, or NaN
+            stalled = (change <= point.rounding) & (change >= STALLED * before)
+            going, before = ~(change <= least) & ~stalled, change
             if not going.any() and not certain:
                 return Solved(point.x.reshape(start.x.shape))
             if not going.any() or products > SLOW or number % MANY == 0:
@@ -134,7 +135,7 @@ class RowSystems:
             point, moved = problem.descend(point, step, np.where(going, promised, 0.0))
             if not moved:
                 most = np.maximum(1e-6 * np.abs(point.value), point.rounding)
-                return Solved(point.x.reshape(start.x.shape), bool((promised <= most).all()))
+                return Solved(point.x.reshape(start.x.shape), bool((change <= most).all()))
         return Solved(point.x.reshape(start.x.shape), False)
 
     def held_out(self, solved: Solved) -> Floats:
@@ -203,11 +204,17 @@ class Problem:
         return newton_step(times, partial(systems.factors.solve, self.alphas), point.slope, least)
 
     def descend(self, point: Point, step: Floats, promised: Floats) -> tuple[Point, bool]:
-        """Go along the steps of systems that promise something, halved until the losses fall."""
+        """Go along the steps of systems that promise something, halved until the losses fall.
+
+        Both ends have the rounding errors of the beginning: those of a step that is far too long exceed its loss.
+        """
         size = (promised > 0).astype(np.float64)
+        step = np.where(size[:, None] > 0, step, 0.0)
         for _ in range(MOST_HALVINGS):
             found = self.at(point.x + size[:, None] * step)
-            allowed = point.value - DESCENT * size * promised + point.rounding + found.rounding
+            allowed = (
+                point.value - DESCENT * size * promised + 2.0 * point.rounding
+            )  # far away, found.rounding is large
             short = ~(found.value <= allowed) & (size > 0)
             if not short.any():
                 return found, bool(size.any())
