@@ -133,7 +133,8 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
             table = _gathered(rows, seen)
             check_targets(options.loss.name, table.rows.Y, np.ones(n, dtype=bool))
             return _fit_in_memory(options, table, notes, progress)
-    (unit, copies), random_state, groups = judged_stream(seen), check_random_state(options.random_state), seen.groups
+    (unit, counts, copies), groups = judged_stream(seen), seen.groups
+    random_state = check_random_state(options.random_state)
     given = Given(np.ones(n, dtype=bool), groups=None if groups is None else groups.code)
     raw = given_splits(options.cv, given, random_state)
     mean = mean_weight(seen.prints.weight)
@@ -142,7 +143,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         known = _known(options, rows, raw, unit, random_state, grouped=groups is not None)
         check_targets(options.loss.name, known.Y, np.ones(n, dtype=bool))
         notes = [*notes, *copies, *_order_notes(known.splits.ordered)]
-        return _fit_likelihood(options, known, seen, notes, progress)
+        return _fit_likelihood(options, known._replace(counts=counts), seen, notes, progress)
     splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
     return _fit_many(options, rows, mean, seen, splits, notes, progress)

@@ -236,6 +236,18 @@ def test_blocks_with_groups_give_the_bits_of_the_fit_in_memory(monkeypatch):
     assert blocks._fitted.uncertainty.held_out.units == N // 3
 
 
+def test_blocks_of_aggregated_counts_give_the_sets_of_the_fit_in_memory():
+    """A weight is the number of observations that a row stands for, and counts as such in sets of classes."""
+    X = targets("logistic")[0][ORDER]
+    X, y = np.repeat(X[:100], 2, axis=0), np.tile([0, 1], 100)
+    w = np.random.default_rng(0).integers(1, 9, 200).astype(float)
+    model = SalsaClassifier(**SETTINGS).fit(X, y, w)
+    blocks = SalsaClassifier(**SETTINGS).fit_blocks(in_blocks(X, y, w))
+    expected, found = (m._fitted.uncertainty.held_out for m in (model, blocks))
+    np.testing.assert_array_equal(found.counts[np.argsort(found.row)], expected.counts[np.argsort(expected.row)])
+    np.testing.assert_array_equal(blocks.predict_set(X, 0.9), model.predict_set(X, 0.9))
+
+
 @pytest.mark.parametrize("cv", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)])
 def test_blocks_with_given_splits_give_the_bits_of_the_fit_in_memory(cv, monkeypatch):
     X, Y, w = (values[ORDER] for values in targets("huber"))
