@@ -13,6 +13,7 @@ from sums import use_kernel
 
 from salsa import SalsaRegressor
 from salsa.data.blocks import RawBlock, survey
+from salsa.data.observing import judged_stream
 
 
 def regressor(**parameters):
@@ -120,6 +121,20 @@ class TestColumnsOfBlocks:
         texts = [["u", "v"], [None, None], ["w", "u"]]
         blocks = [RawBlock(pd.DataFrame({"k": pd.Series(text, dtype=object)}), [0.0, 1.0]) for text in texts]
         assert survey(blocks, "from_dtype").columns.levels == (("u", "v", "w"),)
+
+    def test_copies_are_found_by_their_levels_in_all_blocks(self):
+        """A level has another code in a block with other levels; only rows with the same level are copies."""
+        texts, numbers = (["u", "u"], ["a", "u"]), ([1.0, 2.0], [1.0, 2.0])
+        blocks = [RawBlock(pd.DataFrame({"k": k, "x": x}), x) for k, x in zip(texts, numbers, strict=True)]
+        unit, _, notes = judged_stream(survey(blocks, "from_dtype"))
+        np.testing.assert_array_equal(unit, [0, 1, 2, 1])
+        assert notes[0].startswith("1 of 4 rows is a copy")
+
+    @pytest.mark.parametrize("levels", [(1, 2), (1.0, 2.0), (True, 2)])
+    def test_numbers_that_are_equal_are_one_level(self, levels):
+        blocks = [RawBlock(np.array([[1], [2]]), [0.0, 1.0]), RawBlock(np.array([levels], dtype=object).T, [0.0, 1.0])]
+        unit, *_ = judged_stream(survey(blocks, [0]))
+        np.testing.assert_array_equal(unit, [0, 1, 0, 1])
 
     def test_ordered_categories_stay_ordered(self):
         kind = pd.CategoricalDtype(["low", "high"], ordered=True)
