@@ -127,7 +127,8 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         return _fit_in_memory(options, _gathered(rows, seen), notes, progress)
     if not options.loss.squared:
         whole = name == "exact" or options.sign is not None  # the rows are gathered
-        need = _likelihood_bytes(options, n, D, seen.outputs) + gathered * whole
+        folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
+        need = _likelihood_bytes(options, n, D, seen.outputs, folds) + gathered * whole
         require_memory(need, limit, "this fit", LIKELIHOOD_ADVICE)
         if name == "exact":
             table = _gathered(rows, seen)
@@ -194,7 +195,6 @@ def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
-    memory = memory_limit_bytes(options.resources.memory_limit)
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
     kept, grouped = rows if used.all() else rows.some(used), telling_groups(seen.groups) is not None
     kept = kept if grouped else kept._replace(group=None)
@@ -204,9 +204,6 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
     if not options.loss.squared:
-        require_memory(
-            _likelihood_bytes(options, n, rows.X.shape[1], seen.outputs), memory, "this fit", LIKELIHOOD_ADVICE
-        )
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         raw = None if raw is None else raw.at(whole.places)
         threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
@@ -262,6 +259,8 @@ def _fit_all(
 
 def _fit_likelihood(options: Options, known: AllRows, seen: Survey, notes: list[str], progress: Progress) -> Fitted:
     """Take all rows through every step, for a loss that is not the squared error."""
+    need = _likelihood_bytes(options, len(known.Y), len(seen.low), seen.outputs, len(known.splits.folds))
+    require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
     with one_blas_thread():
         task = _likelihood_task(options, known, progress)
         plan, search, solution = _solve_likelihood(options, task, seen, progress)
@@ -329,10 +328,9 @@ def _rescaled(choice: LossChoice, task: LikelihoodTask, found: Candidate) -> Lik
     return named_loss(choice.name, None, task.rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
 
 
-def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
+def _likelihood_bytes(options: Options, n: int, D: int, outputs: int, folds: int) -> int:
     """Return the least memory that a fit of n rows needs which minimises a likelihood."""
     name, rank = _solver(options, n, D, outputs)
-    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     if name == "exact":
         size = likelihood_bytes(n, D, outputs, folds)
     else:

@@ -311,6 +311,19 @@ def test_a_limit_below_the_sums_is_refused_before_the_work(monkeypatch):
             fit(SalsaRegressor(loss="poisson", **SETTINGS | {"memory_limit": "1MB"}))
 
 
+def test_memory_is_that_of_the_given_splits(monkeypatch):
+    """Every split has sums of its own: 40 splits take about 7 times the memory of 5."""
+    X, Y, _ = targets("poisson")
+    monkeypatch.setattr("salsa.fitting.make_plan", refuse_to_gather)
+    folds, many = (anchored_likelihood.anchored_bytes(N, 3, 1, 250, count, 1) for count in (5, 40))
+    settings = SETTINGS | {"rank": 250, "n_jobs": 1, "memory_limit": (folds + many) // 2}
+    for fit in (lambda m: m.fit(X, Y[:, 0]), lambda m: m.fit_blocks(in_blocks(X, Y[:, 0]))):
+        with pytest.raises(AssertionError, match="gathered"):  # after the check
+            fit(SalsaRegressor(loss="poisson", **settings))
+        with pytest.raises(MemoryError, match="Give a smaller rank"):
+            fit(SalsaRegressor(loss="poisson", cv=ShuffleSplit(40, random_state=0), **settings))
+
+
 def test_short_columns_of_a_loss_without_noise_converge():
     """Values of the loss are rounded to float32 where features are held: the search for lower ones must not stall."""
     X, y = additive_truth(n=N, D=3, noise=0.0)
