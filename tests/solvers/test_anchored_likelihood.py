@@ -345,6 +345,16 @@ def test_a_sample_of_the_rows_makes_good_enough_factors(monkeypatch):
     np.testing.assert_allclose(found.f, expected.f, atol=1e-4 * np.ptp(expected.f))
 
 
+@pytest.mark.parametrize("kind", ["folds", "time", "shuffled"])
+def test_grams_are_those_of_the_rows_of_every_system(kind):
+    """With few splits the grams of parts of the rows are added; shuffled splits cut the rows into many parts."""
+    fits, systems, _ = fits_of("gamma", folds_of(kind))
+    fits.systems.factors.approach([1.0])
+    Z = np.column_stack([np.ones(N), systems.F])
+    for gram, w in zip(fits.systems.factors.grams, systems.W.T, strict=True):
+        np.testing.assert_allclose(gram, np.tril((Z.T * w) @ Z), atol=1e-4)  # the curvature of the reference is 1
+
+
 def test_a_short_last_block_may_have_none_of_the_sampled_rows():
     fits, *_ = fits_of("logistic", folds_of("folds"))
     seen = fits.features.total(lambda block, F: [len(block.Y)], list.__add__, 20)  # rows 0, 20, .., 280 of 300

@@ -373,13 +373,13 @@ def _features(anchors: Anchors, block: Block, F: NDArray[np.float32] | None) -> 
 
 def _grams(design: Design, F: Values, block: Block, curvature: Floats) -> list[Floats]:
     """Return sums of w h (1, phi)(1, phi)' (r + 1, r + 1), lower triangles: of all rows, and of those held out."""
-    size, S = F.shape[1] + 1, design.known.shape[1]
-    sums = [np.zeros((size, size), order="F") for _ in range(S)]
-    root = np.sqrt(block.weight * curvature)[:, None]
-    for pattern in np.unique(block.fold):
-        rows = block.fold == pattern
-        Z = np.column_stack([np.ones(int(rows.sum())), F[rows]]) * root[rows]
-        found = gram(Z.T)
+    Z = np.column_stack([np.ones(len(F)), F]) * np.sqrt(block.weight * curvature)[:, None]
+    patterns, known = np.unique(block.fold), design.known[block.fold, :-1]
+    if len(patterns) > known.shape[1]:  # many splits cut the rows into more parts than there are splits
+        return [gram(Z[rows].T) for rows in (slice(None), *~known.T)]
+    sums = [np.zeros((Z.shape[1],) * 2, order="F") for _ in design.known[0]]
+    for pattern in patterns:
+        found = gram(Z[block.fold == pattern].T)
         for number in (0, *(1 + np.flatnonzero(~design.known[pattern]))):
             sums[number] += found
     return sums
