@@ -130,6 +130,13 @@ class TestColumnsOfBlocks:
         np.testing.assert_array_equal(unit, [0, 1, 2, 1])
         assert notes[0].startswith("1 of 4 rows is a copy")
 
+    def test_copies_are_found_in_a_block_without_any_date(self):
+        dates = pd.to_datetime(pd.Series(["2020-01-01", None, "2023-05-01"])), pd.Series([None, None], dtype=object)
+        numbers = [1.0, 2.0, 3.0], [2.0, 5.0]
+        blocks = [RawBlock(pd.DataFrame({"d": d, "x": x}), x) for d, x in zip(dates, numbers, strict=True)]
+        unit, *_ = judged_stream(survey(blocks, "from_dtype"))
+        np.testing.assert_array_equal(unit, [0, 1, 2, 1, 3])
+
     @pytest.mark.parametrize("levels", [(1, 2), (1.0, 2.0), (True, 2)])
     def test_numbers_that_are_equal_are_one_level(self, levels):
         blocks = [RawBlock(np.array([[1], [2]]), [0.0, 1.0]), RawBlock(np.array([levels], dtype=object).T, [0.0, 1.0])]

@@ -141,16 +141,20 @@ def read_table(
     groups = None if groups is None else groups._replace(code=groups.code[used])
     prints = Prints.none()
     if keep_prints:
-        prints = prints_of(table._replace(X=_with_level_numbers(columns, X), group=None).some(used))
+        prints = prints_of(table._replace(X=_told_apart(columns, X), group=None).some(used))
     seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
     return Table(seen, table)
 
 
-def _with_level_numbers(columns: Columns, X: Floats) -> Floats:
-    """Return rows whose categories have numbers that follow from the level alone: codes differ between blocks."""
-    X = X.copy()
-    for x, levels in zip(X.T, columns.levels, strict=True):
-        if levels:
+def _told_apart(columns: Columns, X: Floats) -> Floats:
+    """Return rows (n, columns of the table) whose numbers are equal in all blocks for equal values.
+
+    Codes of categories differ between blocks: levels have numbers of their own. A block without any date does not know
+    the parts of dates: a date has its trend, from which its other parts follow.
+    """
+    X = X[:, columns.first]
+    for x, place in zip(X.T, columns.first, strict=True):
+        if levels := columns.levels[place]:
             known = ~np.isnan(x)
             x[known] = np.array([_level_number(level) for level in levels])[x[known].astype(np.intp)]
     return X
