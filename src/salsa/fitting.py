@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from salsa._utils.arrays import Floats, Places
@@ -136,7 +137,7 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
             return _fit_in_memory(options, table, notes, progress)
     (unit, counts, copies), groups = judged_stream(seen), seen.groups
     random_state = check_random_state(options.random_state)
-    given = Given(np.ones(n, dtype=bool), groups=None if groups is None else groups.code)
+    given = Given(seen.used, groups=None if groups is None else _of_all_rows(groups.code, seen.used))
     raw = given_splits(options.cv, given, random_state)
     mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
@@ -148,6 +149,12 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
     splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
     return _fit_many(options, rows, mean, seen, splits, notes, progress)
+
+
+def _of_all_rows(code: Places, used: NDArray[np.bool_]) -> Places:
+    """Return the groups of all rows, for splitters: a row of weight zero has the group of the used row before it."""
+    place: Places = np.maximum(np.cumsum(used) - 1, 0)
+    return code[place]
 
 
 def _gathered(rows: Rows, seen: Survey) -> Table:

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from conftest import additive_truth
+from sklearn.model_selection import GroupKFold
 from sums import use_kernel
 
 from salsa import SalsaRegressor
@@ -110,6 +111,24 @@ class TestSources:
         splits = [(np.flatnonzero(np.arange(300) % 3 != k), np.flatnonzero(np.arange(300) % 3 == k)) for k in range(3)]
         one, other = regressor(cv=splits).fit_blocks([(X[:99], y[:99]), (X[99:], y[99:])]), regressor(cv=splits)
         np.testing.assert_array_equal(one.predict(X), other.fit(X, y).predict(X))
+
+    @pytest.mark.parametrize("loss", ["squared_error", "huber"])
+    def test_given_splits_count_rows_of_weight_zero(self, loss):
+        X, y = additive_truth(n=300)
+        order = np.lexsort(X.T[::-1])
+        X, y, weight = X[order], y[order], (np.arange(300) % 7 > 0).astype(float)
+        splits = [(np.flatnonzero(np.arange(300) % 3 != k), np.flatnonzero(np.arange(300) % 3 == k)) for k in range(3)]
+        blocks = [(X[:99], y[:99], weight[:99]), (X[99:], y[99:], weight[99:])]
+        one, other = regressor(cv=splits, loss=loss).fit_blocks(blocks), regressor(cv=splits, loss=loss)
+        np.testing.assert_array_equal(one.predict(X), other.fit(X, y, weight).predict(X))
+
+    def test_splitters_of_groups_skip_rows_of_weight_zero(self):
+        X, y = additive_truth(n=300)
+        weight, groups = (np.arange(300) % 10 != 5).astype(float), np.arange(300) // 10
+        parameters = {"cv": GroupKFold(3), "solver": "lowrank"}
+        blocks = [(X[rows], y[rows], weight[rows], groups[rows]) for rows in (slice(0, 99), slice(99, 300))]
+        one, other = regressor(**parameters).fit_blocks(blocks), regressor(**parameters)
+        np.testing.assert_array_equal(one.predict(X), other.fit(X, y, weight, groups).predict(X))
 
 
 class TestColumnsOfBlocks:

@@ -58,6 +58,7 @@ class Survey(NamedTuple):
     outputs: int
     flat: bool  # y had one dimension
     rows: int  # number of rows with positive weight
+    used: NDArray[np.bool_]  # of all rows, whether the weight is positive: given splits count all rows
     counts: Counts
     targets: TargetValues
     groups: Groups | None
@@ -91,6 +92,7 @@ class Survey(NamedTuple):
             low=np.fmin(one.low, other.low),
             high=np.fmax(one.high, other.high),
             rows=self.rows + other.rows,
+            used=np.concatenate([self.used, other.used]),
             counts=one.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
@@ -142,7 +144,7 @@ def read_table(
     prints = Prints.none()
     if keep_prints:
         prints = prints_of(table._replace(X=_told_apart(columns, X), group=None).some(used))
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, used, counts, targets, groups, prints)
     return Table(seen, table)
 
 
