@@ -148,11 +148,6 @@ class FeatureRows:
         """The number of rows whose features are held."""
         return sum(len(held.block.Y) for held in self.held)
 
-    @property
-    def share(self) -> float:
-        """The share of the rows whose features are held."""
-        return self.count / self.n
-
     def total(self, function: Function[T], add: Callable[[T, T], T], every: int = 1) -> T:
         """Return the sum of a function of blocks over all rows, or about one row in `every`.
 
