@@ -157,3 +157,8 @@ def test_rows_of_no_weight_may_have_any_target():
 def test_losses_take_one_target():
     with pytest.raises(ValueError, match="takes one target, and y has 2 columns"):
         check_targets("huber", np.ones((3, 2)), np.ones(3, dtype=bool))
+
+
+def test_huber_loss_of_a_step_that_ends_far_away_is_finite():
+    value = Huber(0.7).value(np.zeros((2, 1)), np.array([[1e200], [-0.5]]))
+    np.testing.assert_array_equal(value, [0.7e200, 0.125])

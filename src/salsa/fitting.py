@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.random import RandomState
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from salsa._utils.arrays import Floats, Places
@@ -127,14 +128,16 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         return _fit_in_memory(options, _gathered(rows, seen), notes, progress)
     if not options.loss.squared:
         whole = name == "exact" or options.sign is not None  # the rows are gathered
-        need = _likelihood_bytes(options, n, D, seen.outputs) + gathered * whole
+        folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
+        need = _likelihood_bytes(options, n, D, seen.outputs, folds) + gathered * whole
         require_memory(need, limit, "this fit", LIKELIHOOD_ADVICE)
         if name == "exact":
             table = _gathered(rows, seen)
             check_targets(options.loss.name, table.rows.Y, np.ones(n, dtype=bool))
             return _fit_in_memory(options, table, notes, progress)
-    (unit, copies), random_state, groups = judged_stream(seen), check_random_state(options.random_state), seen.groups
-    given = Given(np.ones(n, dtype=bool), groups=None if groups is None else groups.code)
+    (unit, counts, copies), groups = judged_stream(seen), seen.groups
+    random_state = check_random_state(options.random_state)
+    given = Given(seen.used, groups=None if groups is None else _of_all_rows(groups.code, seen.used))
     raw = given_splits(options.cv, given, random_state)
     mean = mean_weight(seen.prints.weight)
     options = _for_weights(options, mean)
@@ -142,10 +145,16 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         known = _known(options, rows, raw, unit, random_state, grouped=groups is not None)
         check_targets(options.loss.name, known.Y, np.ones(n, dtype=bool))
         notes = [*notes, *copies, *_order_notes(known.splits.ordered)]
-        return _fit_likelihood(options, known, seen, notes, progress)
+        return _fit_likelihood(options, known._replace(counts=counts), seen, notes, progress)
     splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
     return _fit_many(options, rows, mean, seen, splits, notes, progress)
+
+
+def _of_all_rows(code: Places, used: NDArray[np.bool_]) -> Places:
+    """Return the groups of all rows, for splitters: a row of weight zero has the group of the used row before it."""
+    place: Places = np.maximum(np.cumsum(used) - 1, 0)
+    return code[place]
 
 
 def _gathered(rows: Rows, seen: Survey) -> Table:
@@ -193,7 +202,6 @@ def _joined(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: Progress) -> Fitted:
     seen, rows = table
-    memory = memory_limit_bytes(options.resources.memory_limit)
     used, random_state = rows.weight > 0, check_random_state(options.random_state)
     kept, grouped = rows if used.all() else rows.some(used), telling_groups(seen.groups) is not None
     kept = kept if grouped else kept._replace(group=None)
@@ -203,9 +211,6 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
     if not options.loss.squared:
-        require_memory(
-            _likelihood_bytes(options, n, rows.X.shape[1], seen.outputs), memory, "this fit", LIKELIHOOD_ADVICE
-        )
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         raw = None if raw is None else raw.at(whole.places)
         threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
@@ -261,6 +266,8 @@ def _fit_all(
 
 def _fit_likelihood(options: Options, known: AllRows, seen: Survey, notes: list[str], progress: Progress) -> Fitted:
     """Take all rows through every step, for a loss that is not the squared error."""
+    need = _likelihood_bytes(options, len(known.Y), len(seen.low), seen.outputs, len(known.splits.folds))
+    require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
     with one_blas_thread():
         task = _likelihood_task(options, known, progress)
         plan, search, solution = _solve_likelihood(options, task, seen, progress)
@@ -328,10 +335,9 @@ def _rescaled(choice: LossChoice, task: LikelihoodTask, found: Candidate) -> Lik
     return named_loss(choice.name, None, task.rows.Y, robust_spread(task.rows.Y[row] - f, task.rows.weight[row]))
 
 
-def _likelihood_bytes(options: Options, n: int, D: int, outputs: int) -> int:
+def _likelihood_bytes(options: Options, n: int, D: int, outputs: int, folds: int) -> int:
     """Return the least memory that a fit of n rows needs which minimises a likelihood."""
     name, rank = _solver(options, n, D, outputs)
-    folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
     if name == "exact":
         size = likelihood_bytes(n, D, outputs, folds)
     else:

@@ -372,7 +372,8 @@ class Huber(_Identity):
 
     def value(self, Y: Floats, f: Floats) -> Floats:
         r = np.abs(Y - f)
-        value: Floats = np.sum(np.where(r <= self.delta, 0.5 * r**2, self.delta * (r - 0.5 * self.delta)), axis=-1)
+        limited = np.minimum(r, self.delta)  # r^2 would overflow where a trial step ends far away
+        value: Floats = np.sum(limited * (r - 0.5 * limited), axis=-1)
         return value
 
     judge = value

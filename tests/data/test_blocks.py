@@ -9,10 +9,12 @@ import pandas as pd
 import polars as pl
 import pytest
 from conftest import additive_truth
+from sklearn.model_selection import GroupKFold
 from sums import use_kernel
 
 from salsa import SalsaRegressor
 from salsa.data.blocks import RawBlock, survey
+from salsa.data.observing import judged_stream
 
 
 def regressor(**parameters):
@@ -110,6 +112,24 @@ class TestSources:
         one, other = regressor(cv=splits).fit_blocks([(X[:99], y[:99]), (X[99:], y[99:])]), regressor(cv=splits)
         np.testing.assert_array_equal(one.predict(X), other.fit(X, y).predict(X))
 
+    @pytest.mark.parametrize("loss", ["squared_error", "huber"])
+    def test_given_splits_count_rows_of_weight_zero(self, loss):
+        X, y = additive_truth(n=300)
+        order = np.lexsort(X.T[::-1])
+        X, y, weight = X[order], y[order], (np.arange(300) % 7 > 0).astype(float)
+        splits = [(np.flatnonzero(np.arange(300) % 3 != k), np.flatnonzero(np.arange(300) % 3 == k)) for k in range(3)]
+        blocks = [(X[:99], y[:99], weight[:99]), (X[99:], y[99:], weight[99:])]
+        one, other = regressor(cv=splits, loss=loss).fit_blocks(blocks), regressor(cv=splits, loss=loss)
+        np.testing.assert_array_equal(one.predict(X), other.fit(X, y, weight).predict(X))
+
+    def test_splitters_of_groups_skip_rows_of_weight_zero(self):
+        X, y = additive_truth(n=300)
+        weight, groups = (np.arange(300) % 10 != 5).astype(float), np.arange(300) // 10
+        parameters = {"cv": GroupKFold(3), "solver": "lowrank"}
+        blocks = [(X[rows], y[rows], weight[rows], groups[rows]) for rows in (slice(0, 99), slice(99, 300))]
+        one, other = regressor(**parameters).fit_blocks(blocks), regressor(**parameters)
+        np.testing.assert_array_equal(one.predict(X), other.fit(X, y, weight, groups).predict(X))
+
 
 class TestColumnsOfBlocks:
     def test_levels_of_all_blocks_are_merged(self):
@@ -120,6 +140,27 @@ class TestColumnsOfBlocks:
         texts = [["u", "v"], [None, None], ["w", "u"]]
         blocks = [RawBlock(pd.DataFrame({"k": pd.Series(text, dtype=object)}), [0.0, 1.0]) for text in texts]
         assert survey(blocks, "from_dtype").columns.levels == (("u", "v", "w"),)
+
+    def test_copies_are_found_by_their_levels_in_all_blocks(self):
+        """A level has another code in a block with other levels; only rows with the same level are copies."""
+        texts, numbers = (["u", "u"], ["a", "u"]), ([1.0, 2.0], [1.0, 2.0])
+        blocks = [RawBlock(pd.DataFrame({"k": k, "x": x}), x) for k, x in zip(texts, numbers, strict=True)]
+        unit, _, notes = judged_stream(survey(blocks, "from_dtype"))
+        np.testing.assert_array_equal(unit, [0, 1, 2, 1])
+        assert notes[0].startswith("1 of 4 rows is a copy")
+
+    def test_copies_are_found_in_a_block_without_any_date(self):
+        dates = pd.to_datetime(pd.Series(["2020-01-01", None, "2023-05-01"])), pd.Series([None, None], dtype=object)
+        numbers = [1.0, 2.0, 3.0], [2.0, 5.0]
+        blocks = [RawBlock(pd.DataFrame({"d": d, "x": x}), x) for d, x in zip(dates, numbers, strict=True)]
+        unit, *_ = judged_stream(survey(blocks, "from_dtype"))
+        np.testing.assert_array_equal(unit, [0, 1, 2, 1, 3])
+
+    @pytest.mark.parametrize("levels", [(1, 2), (1.0, 2.0), (True, 2)])
+    def test_numbers_that_are_equal_are_one_level(self, levels):
+        blocks = [RawBlock(np.array([[1], [2]]), [0.0, 1.0]), RawBlock(np.array([levels], dtype=object).T, [0.0, 1.0])]
+        unit, *_ = judged_stream(survey(blocks, [0]))
+        np.testing.assert_array_equal(unit, [0, 1, 0, 1])
 
     def test_ordered_categories_stay_ordered(self):
         kind = pd.CategoricalDtype(["low", "high"], ordered=True)

@@ -21,7 +21,7 @@ from salsa.solvers.anchored_likelihood import AllRows, AnchoredFits, AnchoredTas
 from salsa.solvers.anchors import choose_anchors
 from salsa.solvers.likelihood import held_out_of
 from salsa.solvers.penalised import Systems
-from salsa.solvers.row_systems import Problem
+from salsa.solvers.row_systems import Problem, out_of_step
 
 N = 300
 LOSSES = {
@@ -236,6 +236,18 @@ def test_blocks_with_groups_give_the_bits_of_the_fit_in_memory(monkeypatch):
     assert blocks._fitted.uncertainty.held_out.units == N // 3
 
 
+def test_blocks_of_aggregated_counts_give_the_sets_of_the_fit_in_memory():
+    """A weight is the number of observations that a row stands for, and counts as such in sets of classes."""
+    X = targets("logistic")[0][ORDER]
+    X, y = np.repeat(X[:100], 2, axis=0), np.tile([0, 1], 100)
+    w = np.random.default_rng(0).integers(1, 9, 200).astype(float)
+    model = SalsaClassifier(**SETTINGS).fit(X, y, w)
+    blocks = SalsaClassifier(**SETTINGS).fit_blocks(in_blocks(X, y, w))
+    expected, found = (m._fitted.uncertainty.held_out for m in (model, blocks))
+    np.testing.assert_array_equal(found.counts[np.argsort(found.row)], expected.counts[np.argsort(expected.row)])
+    np.testing.assert_array_equal(blocks.predict_set(X, 0.9), model.predict_set(X, 0.9))
+
+
 @pytest.mark.parametrize("cv", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)])
 def test_blocks_with_given_splits_give_the_bits_of_the_fit_in_memory(cv, monkeypatch):
     X, Y, w = (values[ORDER] for values in targets("huber"))
@@ -299,6 +311,19 @@ def test_a_limit_below_the_sums_is_refused_before_the_work(monkeypatch):
             fit(SalsaRegressor(loss="poisson", **SETTINGS | {"memory_limit": "1MB"}))
 
 
+def test_memory_is_that_of_the_given_splits(monkeypatch):
+    """Every split has sums of its own: 40 splits take about 7 times the memory of 5."""
+    X, Y, _ = targets("poisson")
+    monkeypatch.setattr("salsa.fitting.make_plan", refuse_to_gather)
+    folds, many = (anchored_likelihood.anchored_bytes(N, 3, 1, 250, count, 1) for count in (5, 40))
+    settings = SETTINGS | {"rank": 250, "n_jobs": 1, "memory_limit": (folds + many) // 2}
+    for fit in (lambda m: m.fit(X, Y[:, 0]), lambda m: m.fit_blocks(in_blocks(X, Y[:, 0]))):
+        with pytest.raises(AssertionError, match="gathered"):  # after the check
+            fit(SalsaRegressor(loss="poisson", **settings))
+        with pytest.raises(MemoryError, match="Give a smaller rank"):
+            fit(SalsaRegressor(loss="poisson", cv=ShuffleSplit(40, random_state=0), **settings))
+
+
 def test_short_columns_of_a_loss_without_noise_converge():
     """Values of the loss are rounded to float32 where features are held: the search for lower ones must not stall."""
     X, y = additive_truth(n=N, D=3, noise=0.0)
@@ -318,3 +343,59 @@ def test_a_sample_of_the_rows_makes_good_enough_factors(monkeypatch):
     assert found.fits.converged
     assert found.path.alpha == expected.path.alpha
     np.testing.assert_allclose(found.f, expected.f, atol=1e-4 * np.ptp(expected.f))
+
+
+@pytest.mark.parametrize("kind", ["folds", "time", "shuffled"])
+def test_grams_are_those_of_the_rows_of_every_system(kind):
+    """With few splits the grams of parts of the rows are added; shuffled splits cut the rows into many parts."""
+    fits, systems, _ = fits_of("gamma", folds_of(kind))
+    fits.systems.factors.approach([1.0])
+    Z = np.column_stack([np.ones(N), systems.F])
+    for gram, w in zip(fits.systems.factors.grams, systems.W.T, strict=True):
+        np.testing.assert_allclose(gram, np.tril((Z.T * w) @ Z), atol=1e-4)  # the curvature of the reference is 1
+
+
+def test_a_short_last_block_may_have_none_of_the_sampled_rows():
+    fits, *_ = fits_of("logistic", folds_of("folds"))
+    seen = fits.features.total(lambda block, F: [len(block.Y)], list.__add__, 20)  # rows 0, 20, .., 280 of 300
+    assert sum(seen) == N // 20
+    assert min(seen) > 0
+
+
+@pytest.mark.parametrize("held", [ALL, HALF, NONE])
+def test_a_sample_of_the_rows_is_not_in_step_with_the_folds(held, monkeypatch):
+    """Rows that are sorted by their targets go to the folds by turns: one row in 8 would be in one of 4 folds only."""
+    monkeypatch.setattr("salsa.solvers.row_systems.CURVED_ROWS", N // 8)
+    fits, *_ = fits_of("gamma", folds_of("folds"), held)
+    fits.systems.factors.approach([1.0])
+    weights = [gram[0, 0] for gram in fits.systems.factors.grams]  # the curvature of the reference is 1
+    np.testing.assert_allclose(weights, fits.systems.weight, rtol=0.25)
+
+
+def test_the_step_of_a_sample_shares_no_factor_with_the_folds_by_turns():
+    assert [out_of_step(every, 5) for every in (1, 2, 5, 9, 10, 100)] == [1, 3, 7, 9, 11, 101]
+    assert [out_of_step(every, 0) for every in (1, 2, 9)] == [1, 3, 9]
+
+
+@pytest.mark.parametrize("name", ["poisson", "gamma"])
+def test_a_gross_outlier_and_a_tiny_penalty_give_finite_predictions(name):
+    """Trial steps have slopes beyond float32; conjugate gradients may break down, and a note then says so."""
+    X, Y, _ = targets(name)
+    y = Y[:, 0].copy()
+    y[3] = 1e6 if name == "poisson" else 1e9
+    for alpha in (1e-8, 1e-3):
+        model = SalsaRegressor(loss=name, alpha=alpha, **SETTINGS).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+
+
+def test_a_step_that_is_not_a_number_is_not_taken():
+    fits, *_, task = fits_of("poisson", folds_of("folds"))
+    problem = Problem(fits.systems, [1.0], [task.loss])
+    point = problem.at(fits.systems.start(1).x[:, 0])
+    promised = np.array([1.0, np.nan, -1.0, 0.0, 1.0])
+    step = -1e-6 * point.slope
+    step[:, ~(promised > 0)] = np.nan
+    found, moved = problem.descend(point, step, promised)
+    assert moved
+    np.testing.assert_array_equal(found.x[:, 1:4], point.x[:, 1:4])
+    assert (found.value[[0, 4]] < point.value[[0, 4]]).all()

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial, reduce
+from hashlib import blake2b
 from typing import IO, Any, NamedTuple
 
 import narwhals.stable.v2 as nw
@@ -17,7 +18,7 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import _get_feature_names
 
 from salsa._utils.arrays import Floats
-from salsa.data.columns import Columns, Settled, adopted_parts, merged_columns
+from salsa.data.columns import Columns, Level, Settled, adopted_parts, merged_columns
 from salsa.data.copies import Prints, prints_of
 from salsa.data.rows import Observations, mean_weight
 from salsa.data.table_columns import learn_table
@@ -57,6 +58,7 @@ class Survey(NamedTuple):
     outputs: int
     flat: bool  # y had one dimension
     rows: int  # number of rows with positive weight
+    used: NDArray[np.bool_]  # of all rows, whether the weight is positive: given splits count all rows
     counts: Counts
     targets: TargetValues
     groups: Groups | None
@@ -90,6 +92,7 @@ class Survey(NamedTuple):
             low=np.fmin(one.low, other.low),
             high=np.fmax(one.high, other.high),
             rows=self.rows + other.rows,
+            used=np.concatenate([self.used, other.used]),
             counts=one.counts + other.counts,
             targets=self.targets + other.targets,
             groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
@@ -138,9 +141,31 @@ def read_table(
     code = None if groups is None else groups.code
     table = Observations(X, Y, weight, code)
     groups = None if groups is None else groups._replace(code=groups.code[used])
-    prints = prints_of(table._replace(group=None).some(used)) if keep_prints else Prints.none()
-    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, counts, targets, groups, prints)
+    prints = Prints.none()
+    if keep_prints:
+        prints = prints_of(table._replace(X=_told_apart(columns, X), group=None).some(used))
+    seen = Survey(columns, names, low, high, Y.shape[1], y.ndim == 1, rows, used, counts, targets, groups, prints)
     return Table(seen, table)
+
+
+def _told_apart(columns: Columns, X: Floats) -> Floats:
+    """Return rows (n, columns of the table) whose numbers are equal in all blocks for equal values.
+
+    Codes of categories differ between blocks: levels have numbers of their own. A block without any date does not know
+    the parts of dates: a date has its trend, from which its other parts follow.
+    """
+    X = X[:, columns.first]
+    for x, place in zip(X.T, columns.first, strict=True):
+        if levels := columns.levels[place]:
+            known = ~np.isnan(x)
+            x[known] = np.array([_level_number(level) for level in levels])[x[known].astype(np.intp)]
+    return X
+
+
+def _level_number(level: Level) -> float:
+    """Return a number that differs for all but 2^-48 of other levels; 1, 1.0 and True are one level."""
+    text = repr(level if isinstance(level, str) else float(level))
+    return float(int.from_bytes(blake2b(text.encode(errors="surrogatepass"), digest_size=6).digest(), "big"))
 
 
 def survey_block(block: RawBlock, categorical_features: Any, transform: str | None = None) -> Survey | None:

@@ -42,11 +42,21 @@ def judged(kept: Observations, pattern: Hashes | None) -> Judgeable:
     return Judgeable(rows, places, _numbered_units(unit), counts, mean, _notes(cells, len(kept.X)))
 
 
-def judged_stream(seen: Survey) -> tuple[Places | None, tuple[str, ...]]:
-    """Return what is held out together in a table that is read in blocks (n,), and notes on copies."""
+class Streamed(NamedTuple):
+    """What is held out together in a table that is read in blocks; copies are not merged."""
+
+    unit: Places | None  # (n,) as in ``Judgeable``
+    counts: Floats | None  # (n,) as in ``Judgeable``
+    notes: tuple[str, ...]
+
+
+def judged_stream(seen: Survey) -> Streamed:
+    """Return what is held out together in a table that is read in blocks, and notes on copies."""
     cells = find_cells(seen.prints if seen.groups is None else seen.prints.within(seen.groups.code))
     unit = (None if cells is None else cells.units()) if seen.groups is None else seen.groups.code
-    return _numbered_units(unit), _notes(cells, seen.rows)
+    weight = seen.prints.weight
+    counts = weight / weight.min() if cells is not None and cells.counts.any() else None
+    return Streamed(_numbered_units(unit), counts, _notes(cells, seen.rows))
 
 
 def _at(values: Any, places: Any) -> Any:

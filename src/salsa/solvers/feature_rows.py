@@ -29,6 +29,8 @@ T = TypeVar("T")
 Values = NDArray[np.floating[Any]]  # features in float32, or kernel values in float64
 BLOCK, PIECE = 4096, 512  # rows of a block, and those whose features are in the cache at a time
 
+LARGEST = 1e30  # of numbers whose sums over a piece are finite in float32
+
 
 class Patterns(NamedTuple):
     """How the splits treat every row: its pattern (n,), and the systems, one per fold, that know or test a pattern.
@@ -84,7 +86,10 @@ class Weighed(NamedTuple):
     def gather(self, M: Values, V: Floats) -> None:
         """Add the rows with these features or kernel values (m, r), and V (m, c)."""
         self.one[:] += V.sum(axis=0)
-        (self.phi if M.dtype == np.float32 else self.k)[:] += M.T @ V.astype(M.dtype)
+        if M.dtype == np.float32:  # steps that are tried and then halved may have slopes beyond float32
+            self.phi[:] += M.T @ np.clip(V, -LARGEST, LARGEST).astype(np.float32)
+        else:
+            self.k[:] += M.T @ V
 
     def plus(self, other: Weighed) -> Weighed:
         return Weighed(*(np.add(a, b, out=a) for a, b in zip(self, other, strict=True)))
@@ -143,11 +148,6 @@ class FeatureRows:
         """The number of rows whose features are held."""
         return sum(len(held.block.Y) for held in self.held)
 
-    @property
-    def share(self) -> float:
-        """The share of the rows whose features are held."""
-        return self.count / self.n
-
     def total(self, function: Function[T], add: Callable[[T, T], T], every: int = 1) -> T:
         """Return the sum of a function of blocks over all rows, or about one row in `every`.
 
@@ -156,6 +156,7 @@ class FeatureRows:
         parts = []
         if self.held:
             some = [held.some(slice(-number * BLOCK % every, None, every)) for number, held in enumerate(self.held)]
+            some = [held for held in some if len(held.F)]  # a short last block may have none of the rows
             with closing(mapped(lambda held: function(held.block, held.F), some, self.threads)) as results:
                 parts.append(reduce(add, results))
         if (count := self.count) < self.n:

@@ -35,6 +35,7 @@ SLOW, MANY = 25, 6  # products of a Newton step, and steps, after which the prec
 NEAR = 0.51  # decades between penalties that share the factors of preconditioners
 LEFT = 1e-3  # share of the squared residual that a Newton step leaves
 FLAT = 1e-6  # least curvature along a direction, as a share of the preconditioner's: losses may be linear
+DIVERGED = 1e12  # growth of the squared residual at which conjugate gradients have broken down by rounding errors
 FLAT_OFFSET = 1e-3  # least curvature along the offset in preconditioners, as a share of the largest curvature
 MOST_STEPS, MOST_PRODUCTS, MOST_HALVINGS = 100, 200, 40
 HOLD = 1.0  # weight of an observation that holds the offset of a system without one of the classes
@@ -273,7 +274,7 @@ def newton_step(
     d, r = np.zeros_like(slope), -slope
     z = precondition(r)
     p, rz = z, _dots(r, z)
-    enough = np.maximum(LEFT * rz, 0.1 * least)
+    enough, most = np.maximum(LEFT * rz, 0.1 * least), DIVERGED * rz
     products = 0
     while products < MOST_PRODUCTS:
         products += 1
@@ -285,7 +286,7 @@ def newton_step(
         d, r = d + a * p, r - a * Hp
         z = precondition(r)
         new = np.where(flat, 0.0, _dots(r, z))
-        if (new <= enough).all():
+        if (new <= enough).all() or not (new <= most).all():
             break
         p, rz = z + np.divide(new, rz, out=np.zeros_like(rz), where=rz > 0)[:, None] * p, new
     return d, -_dots(slope, d), products

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import count
+from math import gcd
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -118,8 +120,9 @@ class RowSystems:
         point, least = problem.at(start.x.reshape(r1, A * S, q)), tolerance * np.tile(self.weight, A)
         for number in range(1, MOST_STEPS + 1):
             step, promised, products = problem.newton_step(point, least)
-            stalled = (promised <= point.rounding) & (promised >= STALLED * before)
-            going, before = (promised > least) & ~stalled, promised
+            change = np.abs(promised)  # rounding errors can make promises negative, or NaN
+            stalled = (change <= point.rounding) & (change >= STALLED * before)
+            going, before = ~(change <= least) & ~stalled, change
             if not going.any() and not certain:
                 return Solved(point.x.reshape(start.x.shape))
             if not going.any() or products > SLOW or number % MANY == 0:
@@ -132,7 +135,7 @@ class RowSystems:
             point, moved = problem.descend(point, step, np.where(going, promised, 0.0))
             if not moved:
                 most = np.maximum(1e-6 * np.abs(point.value), point.rounding)
-                return Solved(point.x.reshape(start.x.shape), bool((promised <= most).all()))
+                return Solved(point.x.reshape(start.x.shape), bool((change <= most).all()))
         return Solved(point.x.reshape(start.x.shape), False)
 
     def held_out(self, solved: Solved) -> Floats:
@@ -201,11 +204,17 @@ class Problem:
         return newton_step(times, partial(systems.factors.solve, self.alphas), point.slope, least)
 
     def descend(self, point: Point, step: Floats, promised: Floats) -> tuple[Point, bool]:
-        """Go along the steps of systems that promise something, halved until the losses fall."""
+        """Go along the steps of systems that promise something, halved until the losses fall.
+
+        Both ends have the rounding errors of the beginning: those of a step that is far too long exceed its loss.
+        """
         size = (promised > 0).astype(np.float64)
+        step = np.where(size[:, None] > 0, step, 0.0)
         for _ in range(MOST_HALVINGS):
             found = self.at(point.x + size[:, None] * step)
-            allowed = point.value - DESCENT * size * promised + point.rounding + found.rounding
+            allowed = (
+                point.value - DESCENT * size * promised + 2.0 * point.rounding
+            )  # far away, found.rounding is large
             short = ~(found.value <= allowed) & (size > 0)
             if not short.any():
                 return found, bool(size.any())
@@ -232,7 +241,7 @@ class Factors:
     def approach(self, alphas: Sequence[float]) -> None:
         """Have a factor near every penalty, and no others."""
         if not self.grams:
-            every = max(1, self.systems.features.n // CURVED_ROWS)
+            every = out_of_step(max(1, self.systems.features.n // CURVED_ROWS), self.systems.S - 1)
             whole, *held_out = self.systems.total(self.function, _all_added, every)
             self.grams = [every * part for part in (*(whole - part for part in held_out), whole)]
         near = [known for known in self.factors if any(_near(known, alpha) for alpha in alphas)]
@@ -260,6 +269,14 @@ class Factors:
         A = lower.T.copy()
         A.flat[len(A) + 1 :: len(A) + 1] += alpha
         return positive_factor(A)
+
+
+def out_of_step(every: int, folds: int) -> int:
+    """Return the least number from `every` on for which one row in so many meets all folds of rows by turns.
+
+    The folds of rows in the order of the target have the period 2 folds (``salsa.data.splits``).
+    """
+    return next(number for number in count(every) if gcd(number, 2 * max(folds, 1)) == 1)
 
 
 def _near(alpha: float, other: float) -> bool:
@@ -356,13 +373,13 @@ def _features(anchors: Anchors, block: Block, F: NDArray[np.float32] | None) -> 
 
 def _grams(design: Design, F: Values, block: Block, curvature: Floats) -> list[Floats]:
     """Return sums of w h (1, phi)(1, phi)' (r + 1, r + 1), lower triangles: of all rows, and of those held out."""
-    size, S = F.shape[1] + 1, design.known.shape[1]
-    sums = [np.zeros((size, size), order="F") for _ in range(S)]
-    root = np.sqrt(block.weight * curvature)[:, None]
-    for pattern in np.unique(block.fold):
-        rows = block.fold == pattern
-        Z = np.column_stack([np.ones(int(rows.sum())), F[rows]]) * root[rows]
-        found = gram(Z.T)
+    Z = np.column_stack([np.ones(len(F)), F]) * np.sqrt(block.weight * curvature)[:, None]
+    patterns, known = np.unique(block.fold), design.known[block.fold, :-1]
+    if len(patterns) > known.shape[1]:  # many splits cut the rows into more parts than there are splits
+        return [gram(Z[rows].T) for rows in (slice(None), *~known.T)]
+    sums = [np.zeros((Z.shape[1],) * 2, order="F") for _ in design.known[0]]
+    for pattern in patterns:
+        found = gram(Z[block.fold == pattern].T)
         for number in (0, *(1 + np.flatnonzero(~design.known[pattern]))):
             sums[number] += found
     return sums
