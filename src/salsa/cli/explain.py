@@ -70,7 +70,7 @@ def explain(
     output = _output(fitted, of)
     table = None if data is None else read_features(fitted, data, target)
     X, y = (None, None) if table is None else table.scored
-    summary = {"model": model, "scale": _scale(fitted, output)}
+    summary: dict[str, Any] = {"model": model, "scale": _scale(fitted, output)}
     if row is None or effects or as_json:  # otherwise nothing of it is printed
         summary |= importance(fitted, effects or (), X, output)
     if data is not None and row is None:

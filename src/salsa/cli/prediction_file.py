@@ -111,12 +111,12 @@ class FeatureTable(NamedTuple):
 
     X: Any
     y: Any = None  # None: no target was asked for
-    observed: Any = slice(None)  # the rows of y
+    observed: Any = None  # (n,) whether a row has a target; None: no target was asked for
 
     @property
     def scored(self) -> tuple[Any, Any]:
         """The features and the target of the rows that have a target; of all rows, and None, if none was asked for."""
-        return self.X[self.observed], self.y
+        return self.X if self.observed is None else self.X[self.observed], self.y
 
 
 def read_features(model: "SalsaRegressor", data: str, target: str | None) -> FeatureTable:
@@ -130,7 +130,7 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> Fea
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    facts, unseen, y, observed = FileFacts(), Unseen(), None, slice(None)
+    facts, unseen, y, observed = FileFacts(), Unseen(), None, None
     table = read_table(data, text_columns(model), facts)
     _tell_doubts(data, facts, bool(table.iloc[:, -1].isna().any()))
     if target is not None:
@@ -138,12 +138,11 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> Fea
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
         if classes is None and target in formats:
             table[target] = known_numbers(table[target], formats[target], data, unseen.words)
-        if (observed := table[target].notna().to_numpy()).any() and (count := int((~observed).sum())):
+        observed = table[target].notna().to_numpy()
+        if (count := int((~observed).sum())) and observed.any():
             rows = f"{count} row{'' if count == 1 else 's'}"
             print(f"salsa: {title(data)}{NO_TARGET.format(rows, target)}", file=sys.stderr)
-            known = table[observed]
-        else:
-            known = table
+        known = table[observed] if observed.any() else table
         y = target_of(known, target, data) if classes is None else known_labels(known[target], data, classes)
         table = table.drop(columns=target)
     X = features_of(model, table, data, unseen)
