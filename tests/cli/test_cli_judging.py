@@ -94,6 +94,7 @@ class TestGroups:
             (["a", "b"], "--group who --drop who", "column 'who' has two roles"),
             (["1", "2"], "--group who --weights who", "column 'who' has two roles"),
             (["a", "b"], "--group who --category who", "column 'who' has two roles"),
+            (["a", "b"], "--group who --keep-time", "--keep-time needs --time COLUMN"),
             (["a", "b"], "--group who --time a", "--group who and --time a exclude each other: --group judges by new"),
             (["a", "a"], "--group who", "column 'who' has all rows in one group; at least 2 groups are needed"),
             (["a", None], "--group who", "has no value in row 2 (30 missing in all); leave such rows out, or give"),
@@ -130,7 +131,7 @@ class TestTime:
         assert list(model.feature_names_in_) == list("abcd")
         splits = [{"train": 12 * k, "test": 12} for k in range(1, 5)]
         range_ = {"first": "2024-02-25", "last": "2024-04-24"}
-        assert summary["time"] == {"column": "day", **range_, "distinct": 60, "splits": splits}
+        assert summary["time"] == {"column": "day", **range_, "distinct": 60, "splits": splits, "kept": False}
 
     def test_range_and_fate_of_a_trend_are_printed(self, call, folder):
         make_days().to_csv("t.csv", index=False)
@@ -138,6 +139,18 @@ class TestTime:
         assert (code, err) == (0, "")
         assert "time      column 'day', 2024-02-25 to 2024-04-24: 5 parts, each predicted from all rows before" in out
         assert "          time is no feature: a trend that no other column explains counts as error on later" in out
+
+    def test_kept_times_are_features_that_equal_those_of_a_sorted_table(self, call, folder):
+        table = make_days(n=200)
+        table.to_csv("t.csv", index=False)
+        code, out, err = call("fit", "t.csv", *FIT, "--time", "day", "--keep-time")
+        assert (code, err) == (0, "")
+        assert "          time is a feature, too: seasons come back on later rows, and a trend is not continued" in out
+        assert "day" in salsa.load("m.salsa").feature_names_in_
+        table = table.assign(day=pd.to_datetime(table["day"])).sort_values("day")
+        expected = SalsaRegressor(random_state=0, cv=TimeSeriesSplit(5)).fit(table.drop(columns="y"), table["y"])
+        np.testing.assert_array_equal(salsa.load("m.salsa").expansion_.coef, expected.expansion_.coef)
+        assert call("predict", "m.salsa", "t.csv", "--out", "p.csv")[0] == 0
 
     def test_rows_of_one_time_are_never_cut(self, call, folder):
         make_days(per_day=7).to_csv("t.csv", index=False)

@@ -41,8 +41,10 @@ def check_seconds(value: float | None) -> float | None:
     return value
 
 
-def check_roles(group: str | None, time: str | None) -> None:
-    """Raise ValueError if rows have both groups and times."""
+def check_roles(group: str | None, time: str | None, keep_time: bool) -> None:
+    """Raise ValueError if rows have both groups and times, or if there is no column of times to keep."""
+    if keep_time and time is None:
+        raise ValueError("--keep-time needs --time COLUMN; without --time, columns of dates are features anyway")
     if group is not None and time is not None:
         why = "--group judges by new groups, --time by later rows of the same groups"
         raise ValueError(f"--group {group} and --time {time} exclude each other: {why}; choose what you will predict")
@@ -132,8 +134,15 @@ Time = Annotated[
     option(
         "COLUMN",
         "Column with the time of every row, numbers or ISO dates: later rows judge. It is no feature: a trend that no "
-        "other column explains is not followed, and counts as error.",
+        "other column explains is not followed, and counts as error. See --keep-time.",
         complete_column,
+    ),
+]
+KeepTime = Annotated[
+    bool,
+    typer.Option(
+        "--keep-time",
+        help="Keep the column of --time as a feature: dates have seasons, days of the week and hours, which come back.",
     ),
 ]
 Log = Annotated[

@@ -3,7 +3,19 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from salsa.cli.arguments import AsJson, Category, Classes, Data, Drop, Group, Target, Time, check_roles, option
+from salsa.cli.arguments import (
+    AsJson,
+    Category,
+    Classes,
+    Data,
+    Drop,
+    Group,
+    KeepTime,
+    Target,
+    Time,
+    check_roles,
+    option,
+)
 from salsa.cli.completion import complete_column
 from salsa.cli.roles import Roles
 from salsa.cli.show import print_fields, print_records, show
@@ -28,6 +40,7 @@ def check(
     weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.", complete_column)] = None,
     group: Group = None,
     time: Time = None,
+    keep_time: KeepTime = False,
     classes: Classes = False,
     drop: Drop = None,
     category: Category = None,
@@ -44,8 +57,8 @@ def check(
     """
     from salsa._utils.memory import memory_limit_bytes
 
-    check_roles(group, time)
-    roles = Roles(target, weights, drop or (), category or (), group, time, classes=classes)
+    check_roles(group, time, keep_time)
+    roles = Roles(target, weights, drop or (), category or (), group, time, keep_time, classes=classes)
     table = training_table(data, roles, memory_limit_bytes(memory))
     summary = table.understood.summary() | {"target": str(table.target), "notes": table.notes}
     show(summary, lambda _: _print_check(table.understood, str(table.target)), as_json)

@@ -13,6 +13,7 @@ from salsa.cli.arguments import (
     Data,
     Drop,
     Group,
+    KeepTime,
     Log,
     Target,
     Time,
@@ -64,6 +65,7 @@ def compare(
     ] = None,
     group: Group = None,
     time: Time = None,
+    keep_time: KeepTime = False,
     log: Log = False,
     classes: Classes = False,
     drop: Drop = None,
@@ -87,13 +89,15 @@ def compare(
     """
     from salsa.baselines import compare as compared
 
-    check_roles(group, time)
+    check_roles(group, time, keep_time)
     if classes and log:
         raise ValueError("--classes and --log exclude each other: classes have no logarithm")
     _check_names(methods)
     if plot is not None:
         _check_plot(plot, data)
-    table = whole_table(data, Roles(target, None, drop or (), category or (), group, time, log=log, classes=classes))
+    table = whole_table(
+        data, Roles(target, None, drop or (), category or (), group, time, keep_time, log=log, classes=classes)
+    )
     task = "classification" if table.target.has_classes else "regression"
     chosen = None if methods is None else _chosen(methods, task)
     folds: Any = cv if table.times is None else table.times.folds(cv)

@@ -12,6 +12,7 @@ from salsa.cli.arguments import (
     Data,
     Drop,
     Group,
+    KeepTime,
     Log,
     Target,
     Time,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:  # commands import inside functions, so that help is fast
     from salsa.regressor import SalsaRegressor
 
 ORDERS, ALPHAS, WIDTHS = ("auto", "bisect"), ("auto",), ("auto", "rule_of_thumb")  # words that stand for numbers
+TIME_LEFT_OUT = "time is no feature: a trend that no other column explains counts as error on later rows"
+TIME_KEPT = "time is a feature, too: seasons come back on later rows, and a trend is not continued"
 LIMITS = ("pairwise", "no_interactions")  # words that stand for sets of columns
 CURVES = sorted(NUMERIC_BASES, key=lambda name: BASE_KERNELS[name].smoothness, reverse=True)
 HELP = {
@@ -68,6 +71,7 @@ def fit(
     weights: Annotated[str | None, option("COLUMN", "Column with the weights of the rows.", complete_column)] = None,
     group: Group = None,
     time: Time = None,
+    keep_time: KeepTime = False,
     log: Log = False,
     classes: Classes = False,
     loss: Annotated[str, option("LOSS", HELP["loss"], complete_words(*LOSSES))] = SQUARED,
@@ -99,7 +103,7 @@ def fit(
     from salsa import SalsaRegressor
     from salsa.options import parse_options
 
-    check_roles(group, time)
+    check_roles(group, time, keep_time)
     check_loss(loss, quantile, log, classes)
     signs, orders = monotone_signs(monotone or ()), _numbers("order", order, int, ORDERS, "1,2,3")
     check_monotone(signs, loss, classes, _sets(interact), kernel, orders)
@@ -122,7 +126,7 @@ def fit(
         random_state=seed,
     )
     parse_options(model.get_params(deep=False))
-    roles = Roles(target, weights, drop or (), category or (), group, time, log, loss, classes, list(signs))
+    roles = Roles(target, weights, drop or (), category or (), group, time, keep_time, log, loss, classes, list(signs))
     told = None if as_json else print_understanding
     summary = fit_file(model, data, roles, out, report, told)
     show(summary, print_fit, as_json)
@@ -171,7 +175,7 @@ def fit_file(
         "target_transform": settings.target_transform,
         "monotonic_cst": settings.monotonic_cst,
         "groups": None if table.groups is None else _grouped(model, roles.group, table.groups),
-        "time": None if table.times is None else _timed(model, table.times),
+        "time": None if table.times is None else _timed(model, table.times) | {"kept": roles.keep_time},
         **choices,
         "notes": [*table.notes, *_hints(table, roles), *choices["notes"], *looked_at],
         "model": str(out),
@@ -290,7 +294,7 @@ def _judging_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if (time := summary["time"]) is not None:
         count, where = len(time["splits"]), f"column {time['column']!r}, {time['first']} to {time['last']}"
         yield "time", f"{where}: {count} parts, each predicted from all rows before it"
-        yield "", "time is no feature: a trend that no other column explains counts as error on later rows"
+        yield "", TIME_KEPT if time["kept"] else TIME_LEFT_OUT
 
 
 def _print_orders(orders: list[dict[str, Any]], share: str) -> None:

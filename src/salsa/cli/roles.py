@@ -20,6 +20,7 @@ class Roles(NamedTuple):
     category: Sequence[str] = ()
     group: str | None = None
     time: str | None = None
+    keep_time: bool = False  # the column of times is a feature, too
     log: bool = False  # the logarithm of the target is learned
     loss: str = "squared_error"
     classes: bool = False  # the target is taken as classes, also if it holds numbers
@@ -28,12 +29,14 @@ class Roles(NamedTuple):
     @property
     def special(self) -> list[str]:
         """Columns that are no features, though they are used."""
-        return [name for name in (self.target, self.weights, self.group, self.time) if name is not None]
+        time = None if self.keep_time else self.time
+        return [name for name in (self.target, self.weights, self.group, time) if name is not None]
 
     @property
     def described(self) -> dict[str, str]:
         """The roles of columns that are no plain features, by name."""
-        roles = {self.target: "target", self.weights: "weights", self.group: "group", self.time: "time"}
+        roles = {self.target: "target", self.weights: "weights", self.group: "group"}
+        roles |= {} if self.keep_time else {self.time: "time"}
         given = dict.fromkeys(self.drop, "as --drop says")
         return given | {name: role for name, role in roles.items() if name is not None}
 
