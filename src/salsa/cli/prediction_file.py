@@ -105,17 +105,25 @@ def tell(found: "Tally | Beyond", words: str, data: str) -> None:
         print(f"salsa: {title(data)}{words.format(text)}", file=sys.stderr)
 
 
-def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tuple[Any, Any]:
-    """Return the features of the model in a whole table, and the target, or None if there is none."""
+def read_features(
+    model: "SalsaRegressor", data: str, target: str | None, group: str | None = None
+) -> tuple[Any, Any, Any]:
+    """Return the features of the model in a whole table, the target, and the groups; None if there are none."""
     from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
     from salsa.cli.tables.dialect import FileFacts
+    from salsa.cli.tables.labels import group_labels
     from salsa.cli.tables.reading import read_table
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    facts, unseen, y = FileFacts(), Unseen(), None
-    table = read_table(data, text_columns(model), facts)
+    facts, unseen, y, groups = FileFacts(), Unseen(), None, None
+    _check_group(model, target, group)
+    table = read_table(data, text_columns(model, [] if group is None else [group]), facts)
     _tell_doubts(data, facts, bool(table.iloc[:, -1].isna().any()))
+    if group is not None:
+        require_columns(table, [group], data)
+        groups = group_labels(table[group], data)
+        table = table.drop(columns=group)
     if target is not None:
         require_columns(table, [target], data)
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
@@ -126,4 +134,15 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> tup
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
     tell(unseen.words, WORDS, data)
-    return X, y
+    return X, y, groups
+
+
+def _check_group(model: "SalsaRegressor", target: str | None, group: str | None) -> None:
+    """Raise ValueError if the column of groups is the target, or a feature of the model."""
+    if group is None:
+        return
+    if group == target:
+        raise ValueError(f"--group {group}: this column is the target; name the column of groups")
+    if group in getattr(model, "feature_names_in_", ()):
+        advice = "fit the model with --group, or leave --group out"
+        raise ValueError(f"--group {group}: this column is a feature of the model, which groups are not; {advice}")

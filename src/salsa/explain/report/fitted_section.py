@@ -9,6 +9,7 @@ import numpy as np
 
 from salsa.explain.anova import Anova
 from salsa.explain.report.function_scale import FunctionScale
+from salsa.explain.report.held_out_groups import training_words
 from salsa.explain.report.judging_rows import UNNAMED, Evidence, Given
 from salsa.explain.report.phrases import count, percent, short
 from salsa.explain.report.quality_section import Scores
@@ -30,7 +31,8 @@ def fitted_section(
     rows = all_rows if evidence.anchored else f"from {count(anchors, 'row')}"
     what = f"{len(scale.labels)} classes" if scale.labels and given.target == UNNAMED else given.target
     found = _found_words(kept_of(anova.model), scores)
-    summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}"
+    grouped = training_words(evidence.groups, has_intervals=evidence.no_bands is None)
+    summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}{grouped}"
     notes = [f"{note[0].upper()}{note[1:]}." for note in anova.model.search_.notes if note]
     facts = _facts(anova.model, subject, used, evidence)
     return {"summary": summary, "facts": facts, "notes": notes + _output_notes(anova, scale)}
