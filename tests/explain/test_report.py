@@ -20,7 +20,7 @@ from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
-from salsa.explain.report.phrases import adding_up
+from salsa.explain.report.phrases import adding_up, percent
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -190,6 +190,31 @@ def test_shares_over_rows_come_first_where_features_are_correlated(tmp_path):
     assert "matter most over the rows as they are" in importance["sentence"]
     assert "over the training rows as they are" in importance["meaning"]
     assert "sorts by the share over rows: z has −" in importance["meaning"] or "x has 1" in importance["meaning"]
+
+
+def test_shares_over_rows_say_whether_they_count_interactions(tmp_path):
+    """The sentence has the shares with interactions, as the bars have them, and the example is of an effect alone."""
+    X, y = correlated_table()
+    model = quick_model(X, y + X["x"] * X["w"], alpha=1e-3, bandwidth=10.0)
+    found, anova = payload_of(write_report(model, tmp_path / "r.html")), decompose(model)
+    importance, terms = found["importance"], anova.importance().set_index("term")["share_over_rows"]
+    first = importance["features"][0]
+    assert first["rows"] == pytest.approx(anova.sobol().set_index("feature")["share_over_rows"][first["name"]])
+    assert abs(first["rows"] - terms[first["name"]]) > 0.01  # two different numbers
+    assert f"{first['name']} ({percent(first['rows'])})" in importance["sentence"]
+    assert "over the rows as they are, interactions included." in importance["sentence"]
+    assert "counts its own effect and its part in interactions; in the table of effects" in importance["meaning"]
+    term, over_rows = re.search(
+        r": (.+) by itself, without interactions, has (.+) over rows", importance["meaning"]
+    ).groups()
+    assert over_rows == percent(terms[term])
+    assert {e["term"]: e["rows"] for e in found["effects"]}[term] == pytest.approx(terms[term])
+    assert "over rows: share of this effect alone" in found["effectsNote"]
+
+
+def test_shares_over_rows_without_interactions_are_of_one_kind(tmp_path):
+    model = quick_model(*correlated_table(), order=1, alpha=1e-3, bandwidth=10.0)
+    assert "interactions" not in payload_of(write_report(model, tmp_path / "r.html"))["importance"]["meaning"]
 
 
 def test_shares_for_independent_features_come_first_on_a_full_grid(tmp_path):
