@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import salsa
@@ -211,3 +212,14 @@ class TestFit:
         monkeypatch.setattr(sys, "argv", ["salsa", "fit", "train.csv", "--target", "y", "--out", "m.salsa"])
         with pytest.raises(TypeError):
             cli.main()
+
+
+def test_the_command_and_the_report_count_the_same_rows(call, folder):
+    table = make_table(30)
+    pd.concat([table, table[:4]]).to_csv("copies.csv", index=False)
+    settings = ("--target", "y", "--order", "1", "--alpha", "0.1", "--relevance", "equal")
+    code, out, err = call("fit", "copies.csv", *settings, "--out", "c.salsa", "--report", "c.html")
+    assert (code, err) == (0, "")
+    assert re.search(r"^rows +34, 4 of them copies$", out, re.MULTILINE)
+    assert "learned from 34 rows, 4 of them copies." in Path("c.html").read_text(encoding="utf-8")
+    assert json.loads(call("fit", "copies.csv", *settings, "--out", "c.salsa", "--json")[1])["copies"] == 4

@@ -160,6 +160,7 @@ def fit_file(
     choices = _choices(model)
     return {
         "rows": table.rows,
+        "copies": model.search_.copies,
         "understood": table.understood.summary(),
         "features": list(model.columns_.names),
         "categorical": list(compress(model.columns_.names, model.columns_.categorical)),
@@ -258,9 +259,11 @@ def _share_of(loss: str) -> str:
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    from salsa.explain.report.phrases import with_copies
+
     used, count = sum(value > 0 for value in summary["relevance"]), len(summary["categorical"])
     categories = f"; {count} {'category' if count == 1 else 'categories'}" if count else ""
-    yield "rows", summary["rows"]
+    yield "rows", with_copies(str(summary["rows"]), summary["copies"])
     yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"

@@ -71,6 +71,11 @@ def count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def with_copies(rows: str, copies: int) -> str:
+    """Say how many of some rows are copies of others."""
+    return rows if not copies else f"{rows}, {copies:,} of them {'a copy' if copies == 1 else 'copies'}"
+
+
 def some(parts: list[str], most: int) -> str:
     """List the first `most` parts, and how many more there are."""
     return listed(parts if len(parts) <= most else [*parts[:most], f"{len(parts) - most} more"])
