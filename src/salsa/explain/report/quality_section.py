@@ -11,7 +11,7 @@ from salsa.explain.report import held_out_rows
 from salsa.explain.report.held_out_groups import folds_of_units
 from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
 from salsa.explain.report.judging_rows import Evidence, Given
-from salsa.explain.report.phrases import count, listed, percent, quantised
+from salsa.explain.report.phrases import count, learned_again, listed, percent, quantised
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 from salsa.fitted import fitted_of
@@ -150,8 +150,17 @@ def _race(model: Any, axis: str, more: str) -> list[dict[str, Any]]:
     """Return the kernels that competed, the best first, with a note on the kernel that was kept."""
     race = sorted(model.search_.contenders, key=lambda contender: contender.error)
     rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in race]
-    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else LEARNED_NOTE} {more}".rstrip()
+    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else _learned_note(model)} {more}".rstrip()
     return [_search("Kernels that competed", axis, note, rows)] if rows else []
+
+
+def _learned_note(model: Any) -> str:
+    """Say that the kept kernel was learned again, and what this changed."""
+    if (winner := model.search_.winner) is None:
+        return LEARNED_NOTE
+    used = int(np.count_nonzero(model.relevance_))
+    changed = learned_again((winner.order, model.order_), (winner.features, used))
+    return f"{LEARNED_NOTE} Now it has {changed}." if changed else LEARNED_NOTE
 
 
 def _orders(model: Any, axis: str) -> list[dict[str, Any]]:
