@@ -429,7 +429,7 @@ def test_a_product_kernel_is_described_by_the_interactions_of_its_function(table
     X = table[0][["size", "age", "noise"]].fillna(0)
     model = quick_model(X, X["size"] * (50 + X["age"]), 3, interactions="exact", kernel="gaussian")
     found = payload_of(write_report(model, tmp_path / "r.html"))
-    assert dict(found["fitted"]["facts"])["Kernel"] == "Gaussian, product of all features"
+    assert found["about"]["method"][1] == "The kernel of this model: Gaussian, product of all features."
     together = 1 - decompose(model).orders()["variance_share"][0]
     assert float(found["importance"]["interactions"].split("\u202f")[0]) == pytest.approx(100 * together, abs=0.1)
     assert found["importance"]["interactions"].endswith("nearly all in pairs")
@@ -653,9 +653,11 @@ def test_the_report_of_2000_rows_and_20_features_is_below_3_megabytes(tmp_path):
 
 
 def test_the_report_names_every_term_of_the_kernel(tmp_path):
-    facts = dict(payload_of(write_report(three(), tmp_path / "r.html"))["fitted"]["facts"])
+    """In the last section, which is for readers who want to know how it was computed."""
+    found = payload_of(write_report(three(), tmp_path / "r.html"))
     expected = "Matérn 5/2, order 3 + Matérn 5/2, product of all features + Laplace, product of 3 features"
-    assert facts["Kernel"] == expected
+    assert found["about"]["method"][1] == f"The kernel of this model: {expected}."
+    assert "Matérn" not in json.dumps(found["fitted"], ensure_ascii=False)
 
 
 def test_the_what_if_panel_is_left_out_if_the_terms_together_are_too_large(tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ from salsa.explain.report.comparable import (
     common_rows,
 )
 from salsa.explain.report.compared_effects import compared_effects, compared_shares
-from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.fitted_section import fitted_section, kernel_words
 from salsa.explain.report.function_scale import FunctionScale, function_number, scale_of
 from salsa.explain.report.held_out_groups import new_words
 from salsa.explain.report.held_out_rows import HeldOutRows
@@ -92,7 +92,8 @@ def _facts(compared: Compared) -> dict[str, Any]:
     anova = compared.anova
     used = [j for j in anova.subject.active if len(anova.subject.background[j].points) > 1]
     section = fitted_section(anova, used, compared.given, compared.evidence, [], compared.scale)
-    return {"summary": section["summary"], "facts": section["facts"]}
+    facts = [*section["facts"], ("Kernel", kernel_words(anova.subject, used))]
+    return {"summary": section["summary"], "facts": facts}
 
 
 def _losses(pair: list[Compared]) -> tuple[str, list[Floats]]:

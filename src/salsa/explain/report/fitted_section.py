@@ -75,7 +75,6 @@ def _facts(model: Any, subject: Subject, used: list[int], evidence: Evidence) ->
     return [
         ("Anchors", f"{n:,}") if evidence.anchored else ("Rows", with_copies(f"{n + copies:,}", copies)),
         ("Features", f"{D}, all used" if len(used) == D else f"{D}, {len(used)} used"),
-        ("Kernel", _kernel_words(subject, used)),
         ("Penalty alpha", f"{model.alpha_:.3g}"),
         ("Order and alpha by", searched),
     ]
@@ -88,7 +87,7 @@ def _features_words(subject: Subject, used: list[int]) -> str:
     return count(D, "feature") if len(used) == D else f"{len(used)} of {D} features"
 
 
-def _kernel_words(subject: Subject, used: list[int]) -> str:
+def kernel_words(subject: Subject, used: list[int]) -> str:
     """Describe the kernel, term by term: base kernels, numbers first, and order. Terms of equal words are counted."""
     words = Counter(_term_words(kernel, used) for kernel in subject.kernel.terms)
     return " + ".join(text if number == 1 else f"{number} times {text}" for text, number in words.items())

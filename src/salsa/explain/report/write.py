@@ -17,7 +17,7 @@ from salsa.explain.report.about_section import about_section
 from salsa.explain.report.comparison import comparison_payload
 from salsa.explain.report.data_section import data_section
 from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
-from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.fitted_section import fitted_section, kernel_words
 from salsa.explain.report.function_scale import function_number, scale_of
 from salsa.explain.report.judged_rows import judged_rows
 from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
@@ -89,7 +89,9 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
             "whatIf": what_if_section(anova, used, given, scale, has_intervals=evidence.no_bands is None),
             "calibration": judged.calibration,
             "data": data_section(model, subject, used, given.target, evidence, scale.labels),
-            "about": about_section(fitted_of(model).uncertainty, classes=classes is not None),
+            "about": about_section(
+                fitted_of(model).uncertainty, kernel_words(subject, used), classes=classes is not None
+            ),
         }
     )
     return payload
