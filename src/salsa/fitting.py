@@ -145,10 +145,17 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         known = _known(options, rows, raw, unit, random_state, grouped=groups is not None)
         check_targets(options.loss.name, known.Y, np.ones(n, dtype=bool))
         notes = [*notes, *copies, *_order_notes(known.splits.ordered)]
-        return _fit_likelihood(options, known._replace(counts=counts), seen, notes, progress)
+        return _counted(_fit_likelihood(options, known._replace(counts=counts), seen, notes, progress), seen)
     splits = table_splits(raw, options.cv, n, unit, random_state, grouped=groups is not None)
     notes = [*notes, *copies, *_order_notes(splits.forward)]
-    return _fit_many(options, rows, mean, seen, splits, notes, progress)
+    return _counted(_fit_many(options, rows, mean, seen, splits, notes, progress), seen)
+
+
+def _counted(fitted: Fitted, seen: Survey, copies: int = 0) -> Fitted:
+    """Return the fit with the number of groups that were held out whole, and of copies that were merged."""
+    groups = telling_groups(seen.groups)
+    number = 0 if groups is None else len(np.unique(groups.code))
+    return fitted._replace(search=replace(fitted.search, groups=number, copies=copies))
 
 
 def _of_all_rows(code: Places, used: NDArray[np.bool_]) -> Places:
@@ -207,7 +214,7 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
     kept = kept if grouped else kept._replace(group=None)
     raw = given_splits(options.cv, Given(used, rows.X, rows.Y, rows.group), random_state)
     whole = judged(kept, None if raw is None else row_hashes(raw.patterns().astype(np.float64)))
-    notes, n = [*notes, *whole.notes], len(whole.rows.X)
+    notes, n, copies = [*notes, *whole.notes], len(whole.rows.X), len(kept.X) - len(whole.rows.X)
     name, rank = _solver(options, n, rows.X.shape[1], seen.outputs)
     options = _for_weights(options, whole.mean_weight)
     if not options.loss.squared:
@@ -217,7 +224,8 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
         streamed = array_rows(whole.rows._replace(group=None), threads)
         known = _known(options, streamed, raw, whole.unit, random_state, grouped=grouped, exact=name == "exact")
         notes = [*notes, *_order_notes(known.splits.ordered)]
-        return _fit_likelihood(options, known._replace(counts=whole.counts), seen, notes, progress)
+        known = known._replace(counts=whole.counts)
+        return _counted(_fit_likelihood(options, known, seen, notes, progress), seen, copies)
     if name == "exact":
         whole = whole if raw is not None and raw.ordered else whole.ascending()
         if raw is None:
@@ -226,12 +234,13 @@ def _fit_in_memory(options: Options, table: Table, notes: list[str], progress: P
             splits = raw.at(whole.places).with_units(whole.unit, grouped=grouped)
             if options.sign is not None:
                 _check_splits(splits)
-        return _fit_all(options, whole, seen, splits, [*notes, *_order_notes(splits.ordered)], progress)
+        notes += _order_notes(splits.ordered)
+        return _counted(_fit_all(options, whole, seen, splits, notes, progress), seen, copies)
     raw = None if raw is None else raw.at(whole.places)
     many = table_splits(raw, options.cv, n, whole.unit, random_state, grouped=grouped)
     threads = thread_count(options.resources.threads, n, rank, rows.X.shape[1])
     streamed, notes = array_rows(whole.rows, threads), [*notes, *_order_notes(many.forward)]
-    return _fit_many(options, streamed, whole.mean_weight, seen, many, notes, progress)
+    return _counted(_fit_many(options, streamed, whole.mean_weight, seen, many, notes, progress), seen, copies)
 
 
 def _own_splits(options: Options, Y: Floats, unit: Places | None, random_state: RandomState) -> Splits:

@@ -126,7 +126,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         column of dates has an entry for each of its parts, such as the time of year; ``columns_.names`` names them.
     columns_ : ``Columns``, what the columns of the table hold.
     search_ : ``OrderSearch``, with a table and a plot of what was tried, the terms of the kernel (``components``), the
-        variance rho of groups' levels, and the scale of intervals.
+        variance rho of groups' levels, the scale of intervals, and the numbers of groups and of merged copies.
     expansion_ : ``KernelExpansion``, the fitted function.
     n_features_in_, feature_names_in_ : as in scikit-learn.
 

@@ -179,6 +179,10 @@ class TestRows:
             ("new.csv --row 0", "--row 0: new.csv has rows 1 to 25"),
             ("--row 1", "--row 1 needs a table"),
             ("--target y", "--target y needs a table"),
+            ("train.csv --group a", "--group a needs --target and --out"),
+            ("train.csv --target y --out r.html --group a", "--group a: this column is a feature of the model"),
+            ("train.csv --target y --out r.html --group y", "--group y: this column is the target"),
+            ("train.csv --target y --out r.html --group z", "has no column 'z'"),
             ("train.csv --target Y", "has no column 'Y' (did you mean 'y'?)"),
             ("absent.csv", "absent.csv: "),
             ("new.csv --out new.csv", "it is also an input"),
@@ -196,6 +200,34 @@ class TestReport:
     def test_report_is_written_with_and_without_rows(self, explained, options):
         assert explained("model.salsa", *options.split(), "--out", "r.html")["report"] == "r.html"
         assert Path("r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+class TestGroups:
+    @pytest.fixture
+    def grouped(self, folder):
+        """Save a model that was fitted with groups, and new rows with labels of groups that look like numbers."""
+        table, new = (make_table(60, seed=seed).assign(person=np.arange(60) % 12) for seed in (0, 1))
+        model = SalsaRegressor(1, relevance="equal", alpha=0.1)
+        model.fit(table[list("abcd")], table["y"], groups=table["person"]).save("groups.salsa")
+        new["person"] = new["person"].map("{:03d}".format)
+        new.loc[:29, "person"] = new.loc[:29, "person"].str.lstrip("0").replace("", "0")  # 003 is not 3
+        new.to_csv("people.csv", index=False)
+
+    def test_the_groups_of_new_rows_reach_the_report(self, grouped, call):
+        options = ("groups.salsa", "people.csv", "--target", "y", "--out", "r.html")
+        code, out, err = call("explain", *options, "--group", "person")
+        assert (code, err) == (0, "")
+        assert "person" not in out
+        labels = pd.read_csv("people.csv", dtype=str)["person"].nunique()
+        assert labels > 12
+        assert f"The new rows are in {labels} groups" in Path("r.html").read_text(encoding="utf-8")
+
+    def test_groups_that_are_not_named_are_missed_in_one_line(self, grouped, call):
+        code, _, err = call("explain", "groups.salsa", "people.csv", "--target", "y", "--out", "r.html")
+        assert code == 0
+        assert re.fullmatch(r"salsa: the model was fitted with groups: name their column \(--group\), .+\n", err)
+        assert call("explain", "groups.salsa", "people.csv", "--target", "y")[2] == ""
+        assert call("explain", "groups.salsa", "--out", "r.html")[2] == ""
 
 
 def test_a_fit_by_parts_has_effects_without_bands(call, folder):

@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import salsa
 from cli.command import make_table, on_terminal
 from salsa import SalsaRegressor, cli
+from salsa.cli.fit import print_fit
 
 
 class TestFit:
@@ -211,3 +213,26 @@ class TestFit:
         monkeypatch.setattr(sys, "argv", ["salsa", "fit", "train.csv", "--target", "y", "--out", "m.salsa"])
         with pytest.raises(TypeError):
             cli.main()
+
+
+def test_the_command_and_the_report_count_the_same_rows(call, folder):
+    table = make_table(30)
+    pd.concat([table, table[:4]]).to_csv("copies.csv", index=False)
+    settings = ("--target", "y", "--order", "1", "--alpha", "0.1", "--relevance", "equal")
+    code, out, err = call("fit", "copies.csv", *settings, "--out", "c.salsa", "--report", "c.html")
+    assert (code, err) == (0, "")
+    assert re.search(r"^rows +34, 4 of them copies$", out, re.MULTILINE)
+    assert "learned from 34 rows, 4 of them copies." in Path("c.html").read_text(encoding="utf-8")
+    assert json.loads(call("fit", "copies.csv", *settings, "--out", "c.salsa", "--json")[1])["copies"] == 4
+
+
+def test_features_that_came_back_after_the_race_are_printed(call, folder, capsys):
+    code, out, _ = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--json")
+    assert code == 0
+    winner = {"kernel": "pruned matern52", "order": 1, "features": 3, "error": 0.2, "standard_error": 0.1, "won": True}
+    summary = {**json.loads(out), "race": [winner], "order": 2, "relevance": [1.0, 0.5, 0.2, 0.1]}
+    print_fit(summary)
+    changed = "with order 2 and 4 features: 1 that the race had left out came back"
+    assert capsys.readouterr().out.endswith(f"* kept; it was learned again from all rows, {changed}\n")
+    print_fit({**summary, "order": 1, "relevance": [1.0, 0.5, 0.2, 0.0]})
+    assert capsys.readouterr().out.endswith("\n* kept\n")

@@ -20,7 +20,7 @@ from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
-from salsa.explain.report.phrases import adding_up
+from salsa.explain.report.phrases import adding_up, learned_again, percent
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -192,6 +192,31 @@ def test_shares_over_rows_come_first_where_features_are_correlated(tmp_path):
     assert "sorts by the share over rows: z has −" in importance["meaning"] or "x has 1" in importance["meaning"]
 
 
+def test_shares_over_rows_say_whether_they_count_interactions(tmp_path):
+    """The sentence has the shares with interactions, as the bars have them, and the example is of an effect alone."""
+    X, y = correlated_table()
+    model = quick_model(X, y + X["x"] * X["w"], alpha=1e-3, bandwidth=10.0)
+    found, anova = payload_of(write_report(model, tmp_path / "r.html")), decompose(model)
+    importance, terms = found["importance"], anova.importance().set_index("term")["share_over_rows"]
+    first = importance["features"][0]
+    assert first["rows"] == pytest.approx(anova.sobol().set_index("feature")["share_over_rows"][first["name"]])
+    assert abs(first["rows"] - terms[first["name"]]) > 0.01  # two different numbers
+    assert f"{first['name']} ({percent(first['rows'])})" in importance["sentence"]
+    assert "over the rows as they are, interactions included." in importance["sentence"]
+    assert "counts its own effect and its part in interactions; in the table of effects" in importance["meaning"]
+    term, over_rows = re.search(
+        r": (.+) by itself, without interactions, has (.+) over rows", importance["meaning"]
+    ).groups()
+    assert over_rows == percent(terms[term])
+    assert {e["term"]: e["rows"] for e in found["effects"]}[term] == pytest.approx(terms[term])
+    assert "over rows: share of this effect alone" in found["effectsNote"]
+
+
+def test_shares_over_rows_without_interactions_are_of_one_kind(tmp_path):
+    model = quick_model(*correlated_table(), order=1, alpha=1e-3, bandwidth=10.0)
+    assert "interactions" not in payload_of(write_report(model, tmp_path / "r.html"))["importance"]["meaning"]
+
+
 def test_shares_for_independent_features_come_first_on_a_full_grid(tmp_path):
     X = pd.DataFrame([(a, b) for a in range(8) for b in range(8)], columns=["a", "b"], dtype=float)
     model = quick_model(X, X["a"] + np.sin(X["b"]), order=1)
@@ -309,6 +334,30 @@ def test_race_and_order_search_are_both_shown_if_equal_relevances_win(tmp_path):
     assert "learned again on all rows" in race["note"]
 
 
+def test_features_that_came_back_after_the_race_are_counted(tmp_path):
+    """The pruned kernel of the race had three features, and the kernel that was learned again has four."""
+    model = quick_model(*mixed_table(90), relevance=[1.0, 0.5, 2.0, 0.3, 0.0])
+    pruned = Contender("pruned", "matern52+laplace", False, 2, 3, 0.2, 0.1, 0.0, won=True)
+    notes = []
+    for features in (3, 4, 5):
+        model.search_ = replace(model.search_, contenders=(pruned._replace(features=features),))
+        notes.append(payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"][0]["note"])
+    assert notes[0].endswith("Now it has 4 features: 1 that the race had left out came back.")
+    assert ["Now it has" in note for note in notes] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("order", "features", "words"),
+    [
+        ((3, 4), (3, 4), "order 4 and 4 features: 1 that the race had left out came back"),
+        ((3, 4), (4, 4), "order 4"),
+        ((3, 3), (4, 2), ""),
+    ],
+)
+def test_what_changed_after_the_race_is_said_in_words(order, features, words):
+    assert learned_again(order, features) == words
+
+
 def test_unsure_effects_and_correlated_features_are_mentioned(tmp_path):
     """The table has two strongly correlated numbers, one relevant number and one category."""
     rng = np.random.default_rng(0)
@@ -380,7 +429,7 @@ def test_a_product_kernel_is_described_by_the_interactions_of_its_function(table
     X = table[0][["size", "age", "noise"]].fillna(0)
     model = quick_model(X, X["size"] * (50 + X["age"]), 3, interactions="exact", kernel="gaussian")
     found = payload_of(write_report(model, tmp_path / "r.html"))
-    assert dict(found["fitted"]["facts"])["Kernel"] == "Gaussian, product of all features"
+    assert found["about"]["method"][1] == "The kernel of this model: Gaussian, product of all features."
     together = 1 - decompose(model).orders()["variance_share"][0]
     assert float(found["importance"]["interactions"].split("\u202f")[0]) == pytest.approx(100 * together, abs=0.1)
     assert found["importance"]["interactions"].endswith("nearly all in pairs")
@@ -604,9 +653,11 @@ def test_the_report_of_2000_rows_and_20_features_is_below_3_megabytes(tmp_path):
 
 
 def test_the_report_names_every_term_of_the_kernel(tmp_path):
-    facts = dict(payload_of(write_report(three(), tmp_path / "r.html"))["fitted"]["facts"])
+    """In the last section, which is for readers who want to know how it was computed."""
+    found = payload_of(write_report(three(), tmp_path / "r.html"))
     expected = "Matérn 5/2, order 3 + Matérn 5/2, product of all features + Laplace, product of 3 features"
-    assert facts["Kernel"] == expected
+    assert found["about"]["method"][1] == f"The kernel of this model: {expected}."
+    assert "Matérn" not in json.dumps(found["fitted"], ensure_ascii=False)
 
 
 def test_the_what_if_panel_is_left_out_if_the_terms_together_are_too_large(tmp_path, monkeypatch):

@@ -46,6 +46,7 @@ def test_both_models_are_judged_on_the_rows_that_neither_has_seen(pair, report):
         assert table["R²"][k] == f"{model.score(X[NEW], y[NEW]):.3f}"
         low, high = model.predict_interval(X[NEW], 0.9).T
         assert table["90\u202f% interval holds"][k] == f"{100 * np.mean((low <= y[NEW]) & (y[NEW] <= high)):.0f}\u202f%"
+    assert [dict(facts["facts"])["Kernel"][-7:] for facts in found["models"]] == ["order 2", "order 1"]
     assert "the same 60 rows" in found["note"]
     assert "Left out, because a model was fitted to them: 100 rows." in found["note"]
 

@@ -9,6 +9,7 @@ import pytest
 from explain.test_report import mixed_table, overflow, payload_of, quick_model, settle
 from salsa import SalsaClassifier, SalsaRegressor
 from salsa.explain import write_report
+from salsa.explain.report import held_out_rows
 from salsa.explain.report.judged_rows import JudgedRows
 from salsa.explain.report.plain_words import Group, _whom_words, amount
 
@@ -78,6 +79,30 @@ def test_a_quantile_is_said_as_the_share_of_rows_that_do_not_exceed_it(tmp_path)
     first = plain_of(write_report(model, tmp_path / "r.html", X[100:], y[100:]))["statements"][0]
     assert first.startswith("The model predicts a value that 80 of 100 rows should not exceed. Of 60 rows")
     assert f"{of_100(np.mean(y[100:] <= model.predict(X[100:])))} did not exceed it." in first
+
+
+def test_errors_are_of_all_new_rows_and_intervals_of_a_part_that_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(held_out_rows, "INTERVAL_ROWS", 80)
+    X, y = mixed_table(200)
+    model = quick_model(X[:100], y[:100])
+    found = payload_of(write_report(model, tmp_path / "r.html", X[100:], y[100:]))
+    off, mean, interval, _ = found["plain"]["statements"]
+    error = np.abs(y[100:] - model.predict(X[100:]))
+    assert off.startswith("For 100 rows that the model has never seen")
+    assert f"is off by {amount(error.mean())};" in mean
+    drawn = 100 + np.unique(np.linspace(0, 99, 80).astype(int))
+    low, high = model.predict_interval(X.iloc[drawn], 0.9).T
+    held = np.mean((low <= y.iloc[drawn]) & (y.iloc[drawn] <= high))
+    assert f"for {of_100(held)} rows, and should for 90 (checked on 80 of the 100 rows)." in interval
+    assert found["plain"]["table"]["rows"][0][1] == "100"
+    assert "Intervals were computed for 80 of them" in found["plain"]["note"]
+    assert "of 80 of the 100 new rows held" in found["calibration"]["sentence"]
+
+
+def test_intervals_of_all_new_rows_are_not_called_a_part(tmp_path):
+    X, y = mixed_table(200)
+    path = write_report(quick_model(X[:100], y[:100]), tmp_path / "r.html", X[100:], y[100:])
+    assert "of the 100" not in path.read_text(encoding="utf-8")
 
 
 def test_the_table_of_groups_has_levels_thirds_and_missing_values(tmp_path):

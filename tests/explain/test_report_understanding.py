@@ -6,9 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import salsa
 from explain.test_report import mixed_table, payload_of, quick_model, settle
 from salsa.explain import write_report
 from salsa.explain.report.column_rows import UNUSED
+from salsa.explain.report.phrases import with_copies
 
 
 def rows_of(path):
@@ -99,3 +101,25 @@ def test_the_page_shows_the_table_of_understanding(width, open_page, messy):
     assert all(part in words for part in ("number", "'kg' after the number removed", "3.3\u202f%"))
     assert page.locator("#data h2").inner_text() == "What salsa understood of the table"
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_rows_are_counted_with_their_copies(reload, tmp_path):
+    X, y = mixed_table(60)
+    model = quick_model(pd.concat([X, X[:3]]), pd.concat([y, y[:3]]))
+    if reload:
+        model.save(tmp_path / "m.salsa")
+        model = salsa.load(tmp_path / "m.salsa")
+    found = payload_of(write_report(model, tmp_path / "r.html"))
+    assert "learned from 63 rows, 3 of them copies." in found["fitted"]["summary"]
+    assert found["fitted"]["facts"][0] == ["Rows", "63, 3 of them copies"]
+    assert found["data"]["sentence"].startswith("The training table: 63 rows, 3 of them copies, 5 columns")
+
+
+def test_rows_without_copies_are_only_counted(tmp_path):
+    found = payload_of(write_report(quick_model(*mixed_table(60)), tmp_path / "r.html"))
+    assert "learned from 60 rows." in found["fitted"]["summary"]
+
+
+def test_one_copy_is_a_copy():
+    assert with_copies("63", 1) == "63, 1 of them a copy"

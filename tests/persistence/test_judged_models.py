@@ -67,6 +67,9 @@ class TestRoundTrip:
             np.testing.assert_array_equal(found, expected)
         assert (again.search_.rho, again.search_.interval_scale) == (model.search_.rho, model.search_.interval_scale)
         assert (again.search_.rho > 0) == ("groups" in CASES[case][1])
+        counted = [(m.search_.groups, m.search_.copies) for m in (again, model)]
+        assert counted[0] == counted[1]
+        assert (again.search_.groups > 0) == ("groups" in CASES[case][1])
         again.save(tmp_path / "n")
         first, second = (unzipped((tmp_path / name).read_bytes()) for name in "mn")
         assert {name: first[name] for name in first if name != "header.json"} == {
@@ -178,7 +181,9 @@ class TestDamaged:
         with pytest.raises(ValueError, match="lacks the local scale"):
             salsa.load(path)
 
-    @pytest.mark.parametrize(("name", "value"), [("rho", "x"), ("rho", None), ("interval_scale", "local")])
+    @pytest.mark.parametrize(
+        ("name", "value"), [("rho", "x"), ("rho", None), ("interval_scale", "local"), ("groups", "x"), ("copies", 0.5)]
+    )
     def test_headers_that_misstate_the_judging_are_refused(self, name, value, tmp_path):
         path = tmp_path / "m.salsa"
         fitted("groups", None).save(path)
@@ -189,13 +194,24 @@ class TestDamaged:
         with pytest.raises(ValueError, match=f"misstates '{name}'"):
             salsa.load(path)
 
+    def test_a_negative_number_of_groups_is_refused(self, tmp_path):
+        path = tmp_path / "m.salsa"
+        fitted("groups", None).save(path)
+        members = unzipped(path.read_bytes())
+        header = json.loads(members["header.json"])
+        header["search"]["groups"] = -1
+        path.write_bytes(zipped({**members, "header.json": json.dumps(header).encode()}))
+        with pytest.raises(ValueError, match="its search has -1 groups"):
+            salsa.load(path)
+
     def test_files_of_earlier_versions_without_judging_are_read(self, tmp_path):
         path = tmp_path / "m.salsa"
         model = fitted("rows", None)
         model.save(path)
         members = unzipped(path.read_bytes())
         header = json.loads(members["header.json"])
-        del header["search"]["rho"], header["search"]["interval_scale"]
+        for name in ("rho", "interval_scale", "groups", "copies"):
+            del header["search"][name]
         kept = {n: b for n, b in members.items() if n not in ("judged.npy", "fold.npy", "block.npy", "counts.npy")}
         path.write_bytes(zipped(consistent({**kept, "header.json": json.dumps(header).encode()})))
         assert zipfile.is_zipfile(path)

@@ -34,7 +34,8 @@ def demo(
     summary["test_r2"] = _compare(train, test, out / "predictions.csv")
     model = load(path)
     summary["importance"] = importance(model)["importance"]
-    write_html(model, report, *read_features(model, str(test), "target").scored)
+    X, y, _ = read_features(model, str(test), "target").scored
+    write_html(model, report, X, y)
     summary |= {"folder": str(out), "report": str(report)}
     show(summary, _print_demo, as_json)
 

@@ -1,5 +1,6 @@
 """salsa explain: variance shares, effects and Shapley values of a model."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from math import isnan
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 MOST, LEAST_SHARE = 20, 5e-5  # largest number of printed rows, smallest printed share
 LEAST_OVER_ROWS = 1e-3  # smaller shares over rows alone do not list a term: chance correlations are larger
+GROUP_HELP = (
+    "Column of DATA with the group of every row, such as a person: standard errors and tests of the report take groups"
+    " as independent units. It is no feature."
+)
 MOST_POINTS = (11, 5, 3)  # printed points per feature of an effect of one, of two, of more features
 
 
@@ -28,6 +33,7 @@ def explain(
     data: SomeData = None,
     target: Annotated[str | None, option("COLUMN", "Column of DATA with the observed target.", complete_column)] = None,
     out: Annotated[Path | None, option("FILE", "Also write a report to this HTML file.")] = None,
+    group: Annotated[str | None, option("COLUMN", GROUP_HELP, complete_column)] = None,
     effects: Annotated[
         list[str] | None,
         option(
@@ -64,12 +70,13 @@ def explain(
     from salsa.cli.tables.writing import check_output
 
     _check_data(data, target, row)
+    _check_group(group, target, out)
     if out is not None:
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
     output = _output(fitted, of)
-    table = None if data is None else read_features(fitted, data, target)
-    X, y = (None, None) if table is None else table.scored
+    table = None if data is None else read_features(fitted, data, target, group)
+    X, y, groups = (None, None, None) if table is None else table.scored
     summary: dict[str, Any] = {"model": model, "scale": _scale(fitted, output)}
     if row is None or effects or as_json:  # otherwise nothing of it is printed
         summary |= importance(fitted, effects or (), X, output)
@@ -78,7 +85,8 @@ def explain(
     elif table is not None and data is not None and row is not None:
         summary["row"] = _of_row(fitted, table.X, row, data, output)
     if out is not None:
-        write_html(fitted, out, X, y, output)
+        _tell_of_groups(fitted, y, groups)
+        write_html(fitted, out, X, y, groups, output)
         summary["report"] = str(out)
     show(summary, _print_explanation, as_json)
 
@@ -120,6 +128,24 @@ def _check_data(data: str | None, target: str | None, row: int | None) -> None:
     for name, value in (("--target", target), ("--row", row)):
         if data is None and value is not None:
             raise ValueError(f"{name} {value} needs a table: name its file after the model")
+
+
+def _check_group(group: str | None, target: str | None, out: Path | None) -> None:
+    if group is not None and (target is None or out is None):
+        why = "standard errors of the report take groups as independent units"
+        raise ValueError(f"--group {group} needs --target and --out: {why}")
+
+
+def _tell_of_groups(model: "FittedModel", y: Any, groups: Any) -> None:
+    """Print a line on standard error if the model was fitted with groups, but the groups of the rows are not named."""
+    from salsa.explain.report.held_out_groups import group_count
+
+    if y is not None and groups is None and group_count(model):
+        print(
+            "salsa: the model was fitted with groups: name their column (--group), or standard errors of the report"
+            " treat these rows as independent",
+            file=sys.stderr,
+        )
 
 
 def _output(model: "FittedModel", of: str | None) -> int:

@@ -164,6 +164,7 @@ def fit_file(
     choices = _choices(model)
     return {
         "rows": table.rows,
+        "copies": model.search_.copies,
         "understood": table.understood.summary(),
         "features": list(model.columns_.names),
         "categorical": list(compress(model.columns_.names, model.columns_.categorical)),
@@ -251,7 +252,7 @@ def _choices(model: "Model") -> dict[str, Any]:
 def print_fit(summary: dict[str, Any]) -> None:
     print_fields(_fields(summary))
     if summary["race"]:
-        _print_race(summary["race"], summary["order"], summary["loss"])
+        _print_race(summary)
     elif summary["orders"]:
         _print_orders(summary["orders"], _share_of(summary["loss"]))
 
@@ -262,9 +263,11 @@ def _share_of(loss: str) -> str:
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    from salsa.explain.report.phrases import with_copies
+
     used, count = sum(value > 0 for value in summary["relevance"]), len(summary["categorical"])
     categories = f"; {count} {'category' if count == 1 else 'categories'}" if count else ""
-    yield "rows", summary["rows"]
+    yield "rows", with_copies(str(summary["rows"]), summary["copies"])
     yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
@@ -310,19 +313,23 @@ def _print_orders(orders: list[dict[str, Any]], share: str) -> None:
     print("* chosen")
 
 
-def _print_race(race: list[dict[str, Any]], order: int, loss: str) -> None:
-    """Print the kernels that competed by held-out R2; `order` is the order of the final model, `loss` its loss."""
+def _print_race(summary: dict[str, Any]) -> None:
+    """Print the kernels that competed by held-out R2, and what the fit to all rows changed in the kept one."""
+    from salsa.explain.report.phrases import learned_again
+
     columns = {
         "kernel": "{mark} {kernel}",
         "order": "{order}",
         "held-out R2": "{r2:.4f}",
         "+/-": "{standard_error:.4f}",
     }
+    race, loss, used = summary["race"], summary["loss"], sum(value > 0 for value in summary["relevance"])
     ranked = sorted(race, key=lambda row: row["error"])
     print_records(columns, [row | {"mark": "*" if row["won"] else " ", "r2": 1 - row["error"]} for row in ranked])
     kept = next(row for row in race if row["won"])
     again = "it was learned again from all rows, with" if loss == SQUARED else "the final model has"
-    print("* kept" if kept["order"] == order else f"* kept; {again} order {order}")
+    changed = learned_again((kept["order"], summary["order"]), (kept["features"], used))
+    print(f"* kept; {again} {changed}" if changed else "* kept")
     if loss != SQUARED:
         print(CODED)
 

@@ -107,32 +107,41 @@ def tell(found: "Tally | Beyond", words: str, data: str) -> None:
 
 
 class FeatureTable(NamedTuple):
-    """The features of a model in all rows of a table, and the target of the rows that have one."""
+    """The features of a model in all rows of a table, their groups, and the target of the rows that have one."""
 
     X: Any
     y: Any = None  # None: no target was asked for
+    groups: Any = None  # None: no column of groups was named
     observed: Any = None  # (n,) whether a row has a target; None: no target was asked for
 
     @property
-    def scored(self) -> tuple[Any, Any]:
-        """The features and the target of the rows that have a target; of all rows, and None, if none was asked for."""
-        return self.X if self.observed is None else self.X[self.observed], self.y
+    def scored(self) -> tuple[Any, Any, Any]:
+        """Features, target and groups of the rows that have a target; of all rows if no target was asked for."""
+        if self.observed is None:
+            return self.X, self.y, self.groups
+        return self.X[self.observed], self.y, None if self.groups is None else self.groups[self.observed]
 
 
-def read_features(model: "SalsaRegressor", data: str, target: str | None) -> FeatureTable:
-    """Return the features of the model in a whole table, and the target if there is one.
+def read_features(model: "SalsaRegressor", data: str, target: str | None, group: str | None = None) -> FeatureTable:
+    """Return the features of the model in a whole table, with the target and the groups that are asked for.
 
     Rows without a target are counted on standard error.
     """
     from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
     from salsa.cli.tables.dialect import FileFacts
+    from salsa.cli.tables.labels import group_labels
     from salsa.cli.tables.reading import read_table, title
     from salsa.cli.tables.target_column import known_labels
     from salsa.fitted import fitted_of
 
-    facts, unseen, y, observed = FileFacts(), Unseen(), None, None
-    table = read_table(data, text_columns(model), facts)
+    facts, unseen, y, groups, observed = FileFacts(), Unseen(), None, None, None
+    _check_group(model, target, group)
+    table = read_table(data, text_columns(model, [] if group is None else [group]), facts)
     _tell_doubts(data, facts, bool(table.iloc[:, -1].isna().any()))
+    if group is not None:
+        require_columns(table, [group], data)
+        groups = group_labels(table[group], data)
+        table = table.drop(columns=group)
     if target is not None:
         require_columns(table, [target], data)
         classes, formats = fitted_of(model).classes, fitted_of(model).formats or {}
@@ -148,4 +157,15 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None) -> Fea
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
     tell(unseen.words, WORDS, data)
-    return FeatureTable(X, y, observed)
+    return FeatureTable(X, y, groups, observed)
+
+
+def _check_group(model: "SalsaRegressor", target: str | None, group: str | None) -> None:
+    """Raise ValueError if the column of groups is the target, or a feature of the model."""
+    if group is None:
+        return
+    if group == target:
+        raise ValueError(f"--group {group}: this column is the target; name the column of groups")
+    if group in getattr(model, "feature_names_in_", ()):
+        advice = "fit the model with --group, or leave --group out"
+        raise ValueError(f"--group {group}: this column is a feature of the model, which groups are not; {advice}")

@@ -72,12 +72,14 @@ class _Dashing(Formatter):
     format_field = staticmethod(dash)  # type: ignore[assignment]
 
 
-def write_html(model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None, output: int = 0) -> None:
-    """Write the report of a model completely or not at all; X and y are rows and targets to look at."""
+def write_html(
+    model: "SalsaRegressor", path: Path, X: Any = None, y: Any = None, groups: Any = None, output: int = 0
+) -> None:
+    """Write the report of a model completely or not at all; X, y and groups are of rows to look at."""
     from salsa.explain import write_report
 
     with progress(f"Writing {path}"):
-        write_report(model, path.resolve(), X, y, output=output)
+        write_report(model, path.resolve(), X, y, groups=groups, output=output)
 
 
 @contextmanager

@@ -189,6 +189,8 @@ def search_state(search: OrderSearch) -> dict[str, Any]:
         "rho": search.rho,
         "interval_scale": list(search.interval_scale),
         "shares": [component.share for component in search.terms],
+        "groups": search.groups,
+        "copies": search.copies,
     }
 
 
@@ -206,9 +208,13 @@ def search_from(state: Any) -> OrderSearch:
         for order, alphas, errors, *best, dof, seconds in rows
     )
     notes = tuple(entry(state, "notes", [{str}]))
-    judged = {"rho": 0.0, "interval_scale": []} | state  # not in files of earlier versions
+    judged = {"rho": 0.0, "interval_scale": [], "groups": 0, "copies": 0} | state  # not in files of earlier versions
     rho, scale = entry(judged, "rho", _NUMBER), tuple(entry(judged, "interval_scale", [{str}]))
-    return OrderSearch(results, order, alpha, notes, tuple(_contender(*c) for c in contenders), rho, scale)
+    groups, copies = (entry(judged, name, {int}) for name in ("groups", "copies"))
+    if min(groups, copies) < 0:
+        raise ValueError(f"its search has {groups} groups and {copies} copies")
+    search = OrderSearch(results, order, alpha, notes, tuple(_contender(*c) for c in contenders), rho, scale)
+    return replace(search, groups=groups, copies=copies)
 
 
 def _components(state: Any, kernel: Kernel) -> tuple[Component, ...]:

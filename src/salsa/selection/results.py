@@ -89,6 +89,8 @@ class OrderSearch:
     rho: float = 0.0  #: variance of the groups' levels, in units of the noise variance; 0 without groups
     interval_scale: tuple[str, ...] = ()  #: per output what intervals scale with: "constant", "posterior" or "local"
     terms: tuple[Component, ...] = ()  # rows of `components`; empty until the kernel is fitted
+    groups: int = 0  #: number of groups, which were held out whole; 0 without groups
+    copies: int = 0  #: number of rows that were merged, because they are copies of others
 
     def __repr__(self) -> str:
         tried = f"{len(self.contenders)} kernels" if self.contenders else f"{len(self.results)} orders"

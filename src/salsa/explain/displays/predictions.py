@@ -92,7 +92,7 @@ class CalibrationDisplay(Display):
     ) -> CalibrationDisplay:
         """Compute the display for rows X with targets y; without X and y, by leave-one-out on the training rows."""
         if X is None and y is None and sample_weight is None:
-            (target, prediction, weight, sd), nominal = training_rows(model, output), np.arange(1, 100) / 100
+            (target, prediction, weight, sd, _), nominal = training_rows(model, output), np.arange(1, 100) / 100
             hits = np.abs(target - prediction) <= norm.ppf((1 + nominal[:, None]) / 2) * np.asarray(sd)
             return cls._from_hits(nominal, hits, weight, left_out=True)
         Y, weight = _targets(X, y, sample_weight)

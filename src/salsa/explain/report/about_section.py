@@ -41,13 +41,15 @@ CALIBRATED = (
 )
 
 
-def about_section(kept: Any, *, classes: bool) -> dict[str, Any]:
-    """Return the citation and the paragraphs on the method that apply to this model."""
+def about_section(kept: Any, kernel: str, *, classes: bool) -> dict[str, Any]:
+    """Return the citation, the kernel in words, and the paragraphs on the method that apply to this model."""
+    own = f"The kernel of this model: {kernel}."
     if not isinstance(kept, ScoredUncertainty):
-        return {"cite": CITATION, "method": [_model("kernel ridge regression"), EFFECTS, f"{SQUARED} {BANDS}", ROWS]}
+        model = _model("kernel ridge regression")
+        return {"cite": CITATION, "method": [model, own, EFFECTS, f"{SQUARED} {BANDS}", ROWS]}
     kind = "kernel logistic regression" if classes else "a kernel model that minimises its loss plus a ridge penalty,"
     held_out = f"{SCORED} {CALIBRATED}" if classes else SCORED
-    return {"cite": CITATION, "method": [_model(kind), _on_the_link(), f"{held_out} {BANDS}", ROWS]}
+    return {"cite": CITATION, "method": [_model(kind), own, _on_the_link(), f"{held_out} {BANDS}", ROWS]}
 
 
 def _model(kind: str) -> str:

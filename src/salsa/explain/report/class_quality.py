@@ -22,6 +22,11 @@ MOST_BINS, FEWEST_IN_BIN = 10, 20  # a reliability curve has at most so many bin
 CURVE_POINTS = 150  # a drawn curve has at most so many points
 MOST_CLASSES = 20  # a confusion matrix shows at most so many classes, the most frequent ones
 NORMAL_95 = 1.96  # a normal number is within so many standard deviations in 95 % of cases
+WEIGHTS_NOTE = "Rows have weights: scores are weighted means, and counts are sums of weights, which are one on average."
+UNITS_NOTE = (
+    "Standard errors of scores count rows that belong together, such as a group, as one unit; bars of the calibration,"
+    " and what it says of chance, treat rows as independent."
+)
 
 Sets = dict[str, ScoredRows]
 
@@ -38,14 +43,14 @@ def class_panels(classes: NDArray[Any], sets: Sets, chosen: int) -> dict[str, An
         "curves": [
             {"label": names[k], "sets": [_class_curves(title, rows, k) for title, rows in sets.items()]} for k in shown
         ],
-        "note": _weights_note(sets),
+        "note": _rows_note(sets),
     }
 
 
-def _weights_note(sets: Sets) -> str:
-    if not any(rows.is_weighted for rows in sets.values()):
-        return ""
-    return "Rows have weights: scores are weighted means, and counts are sums of weights, which are one on average."
+def _rows_note(sets: Sets) -> str:
+    weighted = any(rows.is_weighted for rows in sets.values())
+    grouped = any(rows.unit is not None for rows in sets.values())
+    return " ".join([*([WEIGHTS_NOTE] if weighted else []), *([UNITS_NOTE] if grouped else [])])
 
 
 # Scores ---------------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa.explain.report.class_quality import Sets
+from salsa.explain.report.held_out_rows import coverage_of
 from salsa.explain.report.phrases import listed, percent
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.uncertainty.scored import ScoredUncertainty
@@ -44,7 +45,7 @@ def _covered(kept: ScoredUncertainty, rows: ScoredRows, level: float, classes: i
     holds, w = chosen[np.arange(len(chosen)), rows.code], rows.counts
     by_class = [_share(holds[rows.code == k], w[rows.code == k]) for k in range(classes)]
     size = chosen.sum(axis=1)
-    error = float(np.sqrt(level * (1.0 - level) * (w @ w)) / w.sum())
+    error = float(coverage_of(np.array([level]), holds[:, None], w, rows.unit).error[0])
     means = {"covered": _share(holds, w), "size": _share(size, w), "empty": _share(size == 0, w)}
     return {"level": level, "error": error, "by_class": by_class, **means}
 

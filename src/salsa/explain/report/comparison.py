@@ -19,8 +19,9 @@ from salsa.explain.report.comparable import (
     common_rows,
 )
 from salsa.explain.report.compared_effects import compared_effects, compared_shares
-from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.fitted_section import fitted_section, kernel_words
 from salsa.explain.report.function_scale import FunctionScale, function_number, scale_of
+from salsa.explain.report.held_out_groups import new_words
 from salsa.explain.report.held_out_rows import HeldOutRows
 from salsa.explain.report.judged_rows import LEVEL, JudgedRows, chosen_rows, judged_rows
 from salsa.explain.report.judging_rows import ANCHORS_ALONE, Evidence, Given, evidence_of, given_rows
@@ -47,14 +48,14 @@ class Compared(NamedTuple):
         return self.evidence.new
 
 
-def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, Any]:
+def comparison_payload(models: Any, X: Any, y: Any, output: Any, groups: Any = None) -> dict[str, Any]:
     """Return all that the page of two models shows; ValueError if they cannot be compared."""
     one, other = check_pair(models, X, y)
     subjects = subject_of(one), subject_of(other)
     check_columns(subjects[0].columns, subjects[1].columns)
     check_targets(one, other)
     number = function_number(one, output)
-    given = [given_rows(model, _as_fitted(X, model), y, number) for model in (one, other)]
+    given = [given_rows(model, _as_fitted(X, model), y, number, groups) for model in (one, other)]
     parts = zip((one, other), subjects, given, strict=True)
     found = [evidence_of(model, subject, rows, number) for model, subject, rows in parts]
     check_training_targets((one, other), subjects, found)
@@ -70,7 +71,7 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any) -> dict[str, An
             "models": [_facts(compared) for compared in pair],
             "sentence": _verdict(pair),
             "table": {"head": ["measure", *NAMES], "rows": _measures(pair)},
-            "note": _note(len(places), found),
+            "note": " ".join([_note(len(places), found), *_more_notes(pair)]),
             "shares": compared_shares(*(compared.anova for compared in pair)),
             **compared_effects([(c.anova, c.scale, c.evidence.no_bands is None) for c in pair]),
         },
@@ -88,8 +89,9 @@ def _as_fitted(X: Any, model: Any) -> Any:
 def _compared(model: Any, given: Given, evidence: Evidence, output: int, places: Places) -> Compared:
     anova = decompose(model, output=output)
     assert evidence.new is not None
-    rows = chosen_rows(evidence.new, np.searchsorted(evidence.places, places))
-    evidence = evidence._replace(new=rows, places=places)
+    at = np.searchsorted(evidence.places, places)
+    groups = None if evidence.new_groups is None else evidence.new_groups[at]
+    evidence = evidence._replace(new=chosen_rows(evidence.new, at), places=places, new_groups=groups)
     judged = judged_rows(model, anova.subject, given, evidence, output)
     assert judged is not None
     return Compared(anova, given, evidence, judged, scale_of(model, anova.subject, output))
@@ -99,7 +101,8 @@ def _facts(compared: Compared) -> dict[str, Any]:
     anova = compared.anova
     used = [j for j in anova.subject.active if len(anova.subject.background[j].points) > 1]
     section = fitted_section(anova, used, compared.given, compared.evidence, [], compared.scale)
-    return {"summary": section["summary"], "facts": section["facts"]}
+    facts = [*section["facts"], ("Kernel", kernel_words(anova.subject, used))]
+    return {"summary": section["summary"], "facts": facts}
 
 
 def _losses(pair: list[Compared]) -> tuple[str, list[Floats]]:
@@ -116,7 +119,7 @@ def _verdict(pair: list[Compared]) -> str:
     """Say which model has the smaller loss on the same rows, and whether the difference is clear."""
     name, (one, other) = _losses(pair)
     even = np.ones(len(one))
-    difference, error = mean_and_standard_error(one - other, even)
+    difference, error = mean_and_standard_error(one - other, even, pair[0].rows.unit)
     better, worse = (0, 1) if difference < 0 else (1, 0)
     means = [float(one.mean()), float(other.mean())]
     seen = "recognises" if any(compared.evidence.anchored for compared in pair) else "has seen"
@@ -135,7 +138,8 @@ def _measures(pair: list[Compared]) -> list[list[str]]:
     """Return a row per measure: its name, and its value for each model."""
     name, losses = _losses(pair)
     even = np.ones(len(losses[0]))
-    rows = [[f"{name}, mean ± standard error", *(_spread(*mean_and_standard_error(part, even)) for part in losses)]]
+    spreads = (_spread(*mean_and_standard_error(part, even, pair[0].rows.unit)) for part in losses)
+    rows = [[f"{name}, mean ± standard error", *spreads]]
     own = _class_measures if pair[0].judged.right is not None else _number_measures
     columns = [own(compared) for compared in pair]
     return rows + [[measure, *(column[measure] for column in columns)] for measure in columns[0]]
@@ -178,11 +182,18 @@ def _class_measures(compared: Compared) -> dict[str, str]:
     }
 
 
+def _more_notes(pair: list[Compared]) -> list[str]:
+    """Say how many intervals were computed, if not all, and whether standard errors know the groups of the rows."""
+    at, rows = pair[0].judged.at, len(pair[0].rows.observed)
+    drawn = [] if at is None else [f"Intervals are judged on {len(at):,} of the {rows:,} rows."]
+    return [*drawn, *new_words(pair[0].evidence.new_groups, max(compared.evidence.groups for compared in pair))]
+
+
 def _note(rows: int, found: list[Evidence]) -> str:
     left_out = found[0].known + len(found[0].places) - rows
     out = f" Left out, because a model was fitted to them: {count(left_out, 'row')}." if left_out else ""
     doubt = f" {ANCHORS_ALONE}" if any(evidence.anchored for evidence in found) else ""
     return (
-        f"Both models predict the same {count(rows, 'row')}, which count equally; intervals are judged on at most 1,000"
-        f" of these.{out}{doubt} A difference is called clear from {CLEAR:.0f} standard errors on."
+        f"Both models predict the same {count(rows, 'row')}, which count equally.{out}{doubt} A difference is called"
+        f" clear from {CLEAR:.0f} standard errors on."
     )

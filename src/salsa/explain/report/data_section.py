@@ -10,7 +10,7 @@ import numpy as np
 from salsa.explain.report.column_rows import BINS, histogram, understood_columns
 from salsa.explain.report.held_out_rows import HeldOutRows
 from salsa.explain.report.judging_rows import UNNAMED, Evidence
-from salsa.explain.report.phrases import count, short, some
+from salsa.explain.report.phrases import count, short, some, with_copies
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 
@@ -25,7 +25,9 @@ def data_section(
     columns = len(subject.columns.table)
     gaps = sum(row["missing"] > 0 for row in rows if not row["part"])
     words = f"{count(gaps, 'column')} had missing values." if gaps else "No value was missing."
-    known = "" if evidence.anchored else f"{count(len(subject.expansion.anchors), 'row')}, "
+    copies = model.search_.copies
+    rows_words = with_copies(count(len(subject.expansion.anchors) + copies, "row"), copies)
+    known = "" if evidence.anchored else f"{rows_words}, "
     sentence = f"The training table: {known}{count(columns, 'column')} besides the target. {words}"
     shown = class_shares(evidence.training, labels) if labels else _target_histogram(evidence.training, target)
     return {"sentence": f"{sentence} {_target_words(subject, target, labels)}", "target": shown, "features": rows}

@@ -47,7 +47,7 @@ def importance_section(
     return {
         "sentence": _importance_sentence(features, orders, lead := rows_lead(anova), values),
         "interactions": _together_words(orders, anova.order),
-        "meaning": meaning(anova, values),
+        "meaning": meaning(anova, values, interacting=len(orders) > 1),
         "values": values,
         "rowsLead": lead,
         "cautions": [*_unsure_caution(features), *_correlation_caution(anova, used)],
@@ -79,7 +79,9 @@ def _importance_sentence(features: list[dict[str, Any]], orders: list[dict[str, 
     key = "rows" if lead else "total"
     top = [f"{short(f['name'])} ({percent(f[key])})" for f in features[:3] if f[key] != 0]
     verb = "matter" if len(top) > 1 else "matters"
-    subject = f"{listed(top)} {verb} most{' over the rows as they are' if lead else ''}."
+    over_rows = " over the rows as they are" if lead else ""
+    counted = ", interactions included" if lead and len(orders) > 1 else ""
+    subject = f"{listed(top)} {verb} most{over_rows}{counted}."
     parts = listed([f"{part['name']} ({part['words']})" for part in orders])
     if len(orders) == 1:
         return subject
@@ -214,8 +216,13 @@ def effects_note(
     share = "share of the variance"
     if len(orders) > 1:
         share += " of this effect alone; total: share of all effects with the feature, interactions included"
+        share += "; over rows: share of this effect alone, over the rows as they are" if _rows_known(effects) else ""
     bands = "" if no_bands is None else f" Effects have no bands: {no_bands}."
     return f"{words} Choose a row to see its effect on the {target}. Share: {share}.{bands}"
+
+
+def _rows_known(effects: list[dict[str, Any]]) -> bool:
+    return any(np.isfinite(effect["rows"]) for effect in effects)
 
 
 def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:

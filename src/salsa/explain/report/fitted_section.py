@@ -9,8 +9,9 @@ import numpy as np
 
 from salsa.explain.anova import Anova
 from salsa.explain.report.function_scale import FunctionScale
+from salsa.explain.report.held_out_groups import training_words
 from salsa.explain.report.judging_rows import UNNAMED, Evidence, Given
-from salsa.explain.report.phrases import count, percent, short
+from salsa.explain.report.phrases import count, percent, short, with_copies
 from salsa.explain.report.quality_section import Scores
 from salsa.explain.report.scored_quality import kept_of
 from salsa.explain.report.scored_rows import measure_of
@@ -27,10 +28,12 @@ def fitted_section(
     subject = anova.subject
     anchors = len(subject.expansion.anchors)
     all_rows = f"by {count(anchors, 'anchor')} that stand for all rows"
-    rows = all_rows if evidence.anchored else f"from {count(anchors, 'row')}"
+    copies = anova.model.search_.copies
+    rows = all_rows if evidence.anchored else f"from {with_copies(count(anchors + copies, 'row'), copies)}"
     what = f"{len(scale.labels)} classes" if scale.labels and given.target == UNNAMED else given.target
     found = _found_words(kept_of(anova.model), scores)
-    summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}"
+    grouped = training_words(evidence.groups, has_intervals=evidence.no_bands is None)
+    summary = f"This model predicts {what} from {_features_words(subject, used)}, learned {rows}.{found}{grouped}"
     notes = [f"{note[0].upper()}{note[1:]}." for note in anova.model.search_.notes if note]
     facts = _facts(anova.model, subject, used, evidence)
     return {"summary": summary, "facts": facts, "notes": notes + _output_notes(anova, scale)}
@@ -67,12 +70,11 @@ def _output_notes(anova: Anova, scale: FunctionScale) -> list[str]:
 
 
 def _facts(model: Any, subject: Subject, used: list[int], evidence: Evidence) -> list[tuple[str, str]]:
-    D = subject.kernel.n_features
+    D, n, copies = subject.kernel.n_features, len(subject.expansion.anchors), model.search_.copies
     searched = "cross-validation" if len(model.search_.table) else "given, not searched"
     return [
-        ("Anchors" if evidence.anchored else "Rows", f"{len(subject.expansion.anchors):,}"),
+        ("Anchors", f"{n:,}") if evidence.anchored else ("Rows", with_copies(f"{n + copies:,}", copies)),
         ("Features", f"{D}, all used" if len(used) == D else f"{D}, {len(used)} used"),
-        ("Kernel", _kernel_words(subject, used)),
         ("Penalty alpha", f"{model.alpha_:.3g}"),
         ("Order and alpha by", searched),
     ]
@@ -85,7 +87,7 @@ def _features_words(subject: Subject, used: list[int]) -> str:
     return count(D, "feature") if len(used) == D else f"{len(used)} of {D} features"
 
 
-def _kernel_words(subject: Subject, used: list[int]) -> str:
+def kernel_words(subject: Subject, used: list[int]) -> str:
     """Describe the kernel, term by term: base kernels, numbers first, and order. Terms of equal words are counted."""
     words = Counter(_term_words(kernel, used) for kernel in subject.kernel.terms)
     return " + ".join(text if number == 1 else f"{number} times {text}" for text, number in words.items())

@@ -18,12 +18,15 @@ from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error, target_variance
 from salsa.data.columns import Columns
 from salsa.data.splits import members
+from salsa.explain.report.held_out_groups import training_groups
+from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import interval_ends
+from salsa.fitted import fitted_of
+from salsa.uncertainty.jackknife import ExactUncertainty
 
 NOMINAL = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 NEW_NOMINAL = (0.5, 0.7, 0.8, 0.9, 0.95)
 INTERVAL_ROWS = 1000  # intervals are computed for at most this many new rows
-FOLDS = 5
 FEWEST_ROWS = 10  # a linear model and a coverage need at least this many rows
 ROUNDING = 1e-13  # relative rounding error of a target
 MOST_LEVELS = 100  # one-hot columns per category, at most
@@ -36,6 +39,7 @@ class HeldOutRows(NamedTuple):
     predicted: Floats
     weight: Floats
     sd: Floats | None = None  # standard deviation of the prediction, noise included
+    unit: Places | None = None  # (n,) rows of a unit, such as a group, may depend on each other
 
     @property
     def varies(self) -> bool:
@@ -56,7 +60,7 @@ def score(rows: HeldOutRows | None) -> R2 | None:
         return None
     unit = np.abs(rows.observed - rows.observed[0]).max()
     y, f = ((values - rows.observed[0]) / unit for values in (rows.observed, rows.predicted))
-    error, standard_error = mean_and_standard_error((y - f) ** 2, rows.weight)
+    error, standard_error = mean_and_standard_error((y - f) ** 2, rows.weight, rows.unit)
     variance = float(target_variance(y[:, None], rows.weight)[0])
     return R2(1.0 - error / variance, standard_error / variance)
 
@@ -66,9 +70,12 @@ def training_rows(model: Any, output: int) -> HeldOutRows:
 
     Raises MemoryError if there are too many rows, and ValueError if the model keeps no training rows.
     """
-    loo = model.leave_one_out()
+    loo, kept = model.leave_one_out(), fitted_of(model).uncertainty
     target, prediction, sd = (one_output(values, output) for values in (loo.target, loo.prediction, loo.sd))
-    return HeldOutRows(target, prediction, loo.weight, sd)
+    unit = training_groups(kept)
+    if unit is not None and isinstance(kept, ExactUncertainty) and kept.judged.forward is not None:
+        unit = unit[kept.judged.forward.row]
+    return HeldOutRows(target, prediction, loo.weight, sd, unit)
 
 
 def one_output(values: Floats, output: int) -> Floats:
@@ -131,20 +138,35 @@ def normal_coverage(rows: HeldOutRows) -> Coverage | None:
         return None
     size = np.abs(rows.observed - rows.predicted) / rows.sd
     limits = norm.ppf(0.5 + 0.5 * np.array(NOMINAL))
-    return _coverage(np.array(NOMINAL), size[:, None] <= limits, rows.weight)
+    return coverage_of(np.array(NOMINAL), size[:, None] <= limits, rows.weight, rows.unit)
 
 
-def interval_coverage(model: Any, X: Any, places: NDArray[np.intp], y: Floats, output: int) -> Coverage | None:
-    """Return the coverage of ``predict_interval`` on the rows `places` of X, or on 1000 of them if there are more."""
-    if len(y) < FEWEST_ROWS:
+def interval_coverage(
+    model: Any, X: Any, places: Places, rows: HeldOutRows | ScoredRows, output: int
+) -> Coverage | None:
+    """Return the coverage of ``predict_interval`` on new rows, at `places` of X: on at most 1000 of them."""
+    if len(rows.observed) < FEWEST_ROWS:
         return None
-    chosen = np.unique(np.linspace(0, len(y) - 1, INTERVAL_ROWS).astype(np.intp))
-    X, y = _safe_indexing(X, places[chosen]), y[chosen]
-    low, high = np.moveaxis(interval_ends(model, X, NEW_NOMINAL)[:, :, output], -1, 0)
-    return _coverage(np.array(NEW_NOMINAL), ((low <= y) & (y <= high)).T, np.ones(len(y)))
+    at = interval_rows(len(rows.observed))
+    y, unit = rows.observed[at], None if rows.unit is None else rows.unit[at]
+    low, high = np.moveaxis(interval_ends(model, _safe_indexing(X, places[at]), NEW_NOMINAL)[:, :, output], -1, 0)
+    return coverage_of(np.array(NEW_NOMINAL), ((low <= y) & (y <= high)).T, np.ones(len(y)), unit)
 
 
-def _coverage(nominal: Floats, inside: Any, weight: Floats) -> Coverage:
+def interval_rows(n: int) -> Places:
+    """Return the places of the new rows whose intervals are computed: all of n rows, or INTERVAL_ROWS of them."""
+    return np.unique(np.linspace(0, n - 1, INTERVAL_ROWS).astype(np.intp))
+
+
+def coverage_of(nominal: Floats, inside: NDArray[np.bool_], weight: Floats, unit: Places | None) -> Coverage:
+    """Return the share of rows inside their intervals (n, L).
+
+    The standard error is that of independent rows with the nominal coverage. If rows of a unit (n,) may depend on each
+    other, it is the standard error by units, where this is larger.
+    """
     share = weight / weight.sum()
-    actual = share @ inside
-    return Coverage(nominal, actual, np.sqrt(nominal * (1.0 - nominal) * float(share @ share)))
+    error = np.sqrt(nominal * (1.0 - nominal) * float(share @ share))
+    if unit is not None:
+        by_unit = [mean_and_standard_error(holds, weight, unit)[1] for holds in inside.T.astype(np.float64)]
+        error = np.maximum(error, by_unit)
+    return Coverage(nominal, share @ inside, error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,8 @@ from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 
 from salsa._utils.arrays import Floats, Places
-from salsa.explain.report.held_out_rows import INTERVAL_ROWS, HeldOutRows
+from salsa.explain.report.held_out_groups import telling_units
+from salsa.explain.report.held_out_rows import HeldOutRows, interval_rows
 from salsa.explain.report.judging_rows import Evidence, Given
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject, interval_ends
@@ -22,6 +23,7 @@ LEVEL = 0.9  # the intended coverage of intervals and sets of classes
 FEWEST_ROWS = 10
 
 Truths = NDArray[np.bool_]
+T = TypeVar("T", bound=np.generic)
 
 
 class JudgedRows(NamedTuple):
@@ -32,24 +34,31 @@ class JudgedRows(NamedTuple):
     predicted: Floats  # (n,), or the numbers of the most probable classes
     right: Truths | None  # (n,) whether the most probable class is the true one; None for numbers
     sure: Floats | None  # (n,) the largest probability of a class; None for numbers
-    holds: Truths | None  # (n,) whether the interval, or the set of classes, holds the target; None without intervals
-    width: Floats | None  # (n,) lengths of the intervals, or numbers of classes in the sets
+    holds: Truths | None  # (m,) whether the interval, or the set of classes, holds the target; None without intervals
+    width: Floats | None  # (m,) lengths of the intervals, or numbers of classes in the sets
     X: Floats | None  # (n, D), encoded; None if the rows are not known
     level: float | None = None  # the model predicts this quantile; None: a mean, or classes
     by_construction: bool = False  # these rows set the ends of the intervals
     anchored: bool = False  # a low-rank model: new rows may be training rows that are no anchors
+    unit: Places | None = None  # (n,) rows of a unit, such as a group, may depend on each other
+    at: Places | None = None  # (m,) the rows whose intervals were computed; None: all
+    grouped: bool = False  # training rows: the fits without them are fits without their groups
 
     @property
     def off(self) -> Floats:
         """The distance (n,) of predictions from targets; for classes, 1 where the predicted class is wrong."""
         return np.abs(self.observed - self.predicted) if self.right is None else np.where(self.right, 0.0, 1.0)
 
+    def checked(self, values: NDArray[T]) -> NDArray[T]:
+        """Return the values (m,) of the rows whose intervals were computed, from values (n,) of all rows."""
+        return values if self.at is None else values[self.at]
+
 
 def judged_rows(model: Any, subject: Subject, given: Given, evidence: Evidence, output: int) -> JudgedRows | None:
     """Return the new rows if there are ten or more, else the training rows, predicted by fits without them."""
     new, training = evidence.new, evidence.training
     if new is not None and _count(new) >= FEWEST_ROWS:
-        return _new_rows(model, given, evidence, output)
+        return _new_rows(model, given, evidence, output)._replace(unit=new.unit)
     if training is None or _count(training) < FEWEST_ROWS:
         return None
     kept, X = fitted_of(model).uncertainty, subject.expansion.anchors
@@ -57,9 +66,11 @@ def judged_rows(model: Any, subject: Subject, given: Given, evidence: Evidence, 
         assert isinstance(kept, ScoredUncertainty)
         rows = X[kept.held_out.row] if kept.keeps_rows else None
         ends = None if training.is_classes else _scored_ends(kept, training)
-        return _judged(model, training, rows, ends, is_new=False)
-    rows = X if len(X) == _count(training) else None  # the first rows have no prediction if later rows judge
-    return _judged(model, training, rows, _normal_ends(training), is_new=False)
+    else:
+        rows = X if len(X) == _count(training) else None  # the first rows have no prediction if later rows judge
+        ends = _normal_ends(training)
+    judged = _judged(model, training, rows, ends, is_new=False)
+    return judged._replace(unit=training.unit, grouped=True) if evidence.groups else judged
 
 
 def _count(rows: HeldOutRows | ScoredRows) -> int:
@@ -67,39 +78,48 @@ def _count(rows: HeldOutRows | ScoredRows) -> int:
 
 
 def _new_rows(model: Any, given: Given, evidence: Evidence, output: int) -> JudgedRows:
-    """Judge the new rows, at most INTERVAL_ROWS of them, by the intervals of ``predict_interval``."""
+    """Judge the new rows; intervals of ``predict_interval`` are slow, and computed for some of them."""
     rows = evidence.new
     assert rows is not None
     assert given.X is not None
-    at = np.unique(np.linspace(0, _count(rows) - 1, INTERVAL_ROWS).astype(np.intp))
-    places = evidence.places[at]
-    ends = None
-    if evidence.no_bands is None and fitted_of(model).classes is None:
-        ends = interval_ends(model, _safe_indexing(given.table, places), [LEVEL])[0, :, output]
-    judged = _judged(model, chosen_rows(rows, at), given.X[places], ends, is_new=True)
+    X, at = given.X[evidence.places], interval_rows(_count(rows))
+    if evidence.no_bands is not None or fitted_of(model).classes is not None:
+        judged = _judged(model, rows, X, None, is_new=True)
+    else:
+        ends = interval_ends(model, _safe_indexing(given.table, evidence.places[at]), [LEVEL])[0, :, output]
+        judged = _judged(model, rows, X, ends, is_new=True, at=at if len(at) < _count(rows) else None)
     return judged._replace(anchored=evidence.anchored)
 
 
 def chosen_rows(rows: HeldOutRows | ScoredRows, at: Places) -> HeldOutRows | ScoredRows:
     """Return some of these rows."""
+    unit = None if rows.unit is None else telling_units(rows.unit[at])
     if isinstance(rows, ScoredRows):
         parts = (rows.target[at], rows.f[at], rows.weight[at], rows.counts[at])
-        return ScoredRows(rows.loss, *parts)
-    return HeldOutRows(rows.observed[at], rows.predicted[at], rows.weight[at])
+        return ScoredRows(rows.loss, *parts, unit)
+    return HeldOutRows(rows.observed[at], rows.predicted[at], rows.weight[at], unit=unit)
 
 
 def _judged(
-    model: Any, rows: HeldOutRows | ScoredRows, X: Floats | None, ends: Floats | None, *, is_new: bool
+    model: Any,
+    rows: HeldOutRows | ScoredRows,
+    X: Floats | None,
+    ends: Floats | None,
+    *,
+    is_new: bool,
+    at: Places | None = None,
 ) -> JudgedRows:
-    """Judge rows with the ends (n, 2) of their intervals; classes have sets instead."""
+    """Judge rows with the ends (m, 2) of the intervals of the rows `at`, or of all rows; classes have sets instead."""
     if isinstance(rows, ScoredRows) and rows.is_classes:
         return _judged_classes(model, rows, X, is_new)
-    holds = None if ends is None else (ends[:, 0] <= rows.observed) & (rows.observed <= ends[:, 1])
+    y = rows.observed if at is None else rows.observed[at]
+    holds = None if ends is None else (ends[:, 0] <= y) & (y <= ends[:, 1])
     width = None if ends is None else ends[:, 1] - ends[:, 0]
     is_scored = isinstance(rows, ScoredRows)
     level = rows.loss.level if isinstance(rows, ScoredRows) and isinstance(rows.loss, Quantile) else None
     constructed = is_scored and not is_new
-    return JudgedRows(is_new, rows.observed, rows.predicted, None, None, holds, width, X, level, constructed)
+    judged = JudgedRows(is_new, rows.observed, rows.predicted, None, None, holds, width, X, level, constructed)
+    return judged._replace(at=at)
 
 
 def _judged_classes(model: Any, rows: ScoredRows, X: Floats | None, is_new: bool) -> JudgedRows:

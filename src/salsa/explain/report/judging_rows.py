@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.threads import parse_threads
 from salsa.data.copies import row_hashes
+from salsa.data.targets import checked_groups
 from salsa.data.training_range import encoded
 from salsa.explain.report import held_out_rows
+from salsa.explain.report.held_out_groups import TRAINING_UNKNOWN, group_count, new_words, telling_units
 from salsa.explain.report.held_out_rows import HeldOutRows
 from salsa.explain.report.phrases import count, some
 from salsa.explain.report.scored_rows import ScoredRows, held_out_rows_of, new_rows
@@ -31,6 +33,7 @@ class Given(NamedTuple):
     X: Floats | None  # encoded
     y: Floats | None
     target: str
+    groups: Places | None = None  # (n,) of the rows
 
     @property
     def title(self) -> str:
@@ -47,6 +50,13 @@ class Evidence(NamedTuple):
     reason: str | None = None  # why leave-one-out predictions are not available
     anchored: bool = False  # a low-rank model: its anchors stand for the training rows
     no_bands: str | None = None  # why there are neither bands nor intervals
+    groups: int = 0  # number of groups that the fit held out whole; 0 without groups
+    new_groups: Places | None = None  # of the new rows, if the caller gave groups
+
+    @property
+    def alone(self) -> str:
+        """What is left out when a training row is predicted."""
+        return "its group" if self.groups else "itself"
 
     @property
     def notes(self) -> list[str]:
@@ -58,17 +68,23 @@ class Evidence(NamedTuple):
             notes.append(f"Left out because they are training rows: {count(self.known, 'given row')}.")
         if self.new is not None and self.anchored:
             notes.append(ANCHORS_ALONE)
-        return notes
+        if self.groups and self.training is not None and self.training.unit is None:
+            notes.append(TRAINING_UNKNOWN)
+        return notes if self.new is None else [*notes, *new_words(self.new_groups, self.groups)]
 
 
-def given_rows(model: Any, X: Any, y: Any, output: int) -> Given:
+def given_rows(model: Any, X: Any, y: Any, output: int, groups: Any = None) -> Given:
+    if groups is not None and y is None:
+        raise ValueError("groups were given without y: give the targets whose errors the groups are for")
     target = str(getattr(y, "name", None) or UNNAMED)
     if X is None:
         if y is not None:
             raise ValueError("y was given without X: give the rows that these targets belong to")
         return Given(None, None, None, target)
     rows = encoded(model, X)
-    return Given(X, rows, None if y is None else _targets(model, y, len(rows), output), target)
+    labels = checked_groups(groups, len(rows))
+    code = None if labels is None else labels.code
+    return Given(X, rows, None if y is None else _targets(model, y, len(rows), output), target, code)
 
 
 def _targets(model: Any, y: Any, n: int, output: int) -> Floats:
@@ -100,20 +116,25 @@ def _codes(classes: NDArray[Any], y: Any, n: int) -> Floats:
 
 
 def evidence_of(model: Any, subject: Subject, given: Given, output: int) -> Evidence:
-    evidence = _training_evidence(model, subject, output)
+    evidence = _training_evidence(model, subject, output)._replace(groups=group_count(model))
     if given.X is None or given.y is None:
         return evidence
     known = _known(subject, evidence, kept_targets(model, subject, evidence), given.X, given.y)
     places = np.flatnonzero(~known)
-    new = _new(model, given.y[places], subject.expansion.predict(given.X[places]), output) if len(places) else None
-    return evidence._replace(new=new, places=places, known=int(known.sum()))
+    evidence = evidence._replace(places=places, known=int(known.sum()))
+    if not len(places):
+        return evidence
+    groups = None if given.groups is None else given.groups[places]
+    unit = None if groups is None else telling_units(groups)
+    new = _new(model, given.y[places], subject.expansion.predict(given.X[places]), output, unit)
+    return evidence._replace(new=new, new_groups=groups)
 
 
-def _new(model: Any, y: Floats, f: Floats, output: int) -> HeldOutRows | ScoredRows:
+def _new(model: Any, y: Floats, f: Floats, output: int, unit: Places | None) -> HeldOutRows | ScoredRows:
     fitted = fitted_of(model)
     if isinstance(fitted.uncertainty, ScoredUncertainty):
-        return new_rows(model, fitted.uncertainty.loss, y, f, fitted.classes)
-    return HeldOutRows(y, _in_units(model, f)[:, output], np.ones(len(y)))
+        return new_rows(model, fitted.uncertainty.loss, y, f, fitted.classes, unit)
+    return HeldOutRows(y, _in_units(model, f)[:, output], np.ones(len(y)), unit=unit)
 
 
 def _in_units(model: Any, f: Floats) -> Floats:

@@ -8,7 +8,9 @@ import numpy as np
 from scipy.stats import poisson
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.weighted import mean_and_standard_error
 from salsa.explain.report.class_quality import wilson
+from salsa.explain.report.held_out_groups import units_in
 from salsa.explain.report.phrases import count, percent
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.losses import Gamma, Poisson, Quantile
@@ -42,18 +44,19 @@ def _bins(rows: ScoredRows) -> list[Places]:
     return np.array_split(order, max(2, min(MOST_BINS, len(order) // FEWEST_IN_BIN)))
 
 
-def _mean_of(values: Floats, w: Floats) -> tuple[float, float]:
-    """Return the weighted mean of a bin and its standard error, by the spread of the values."""
-    mean = float(np.average(values, weights=w))
-    degrees = len(w) / max(1, len(w) - 1)
-    return mean, float(np.sqrt(degrees * np.sum((w * (values - mean)) ** 2)) / w.sum())
+def _mean_of(rows: ScoredRows, part: Places) -> tuple[float, float]:
+    """Return the weighted mean target of a bin and its standard error, by the spread of rows, or of groups."""
+    unit = None if rows.unit is None or units_in(rows.unit[part]) == 1 else rows.unit[part]
+    n = len(part) if unit is None else units_in(unit)
+    mean, error = mean_and_standard_error(rows.observed[part], rows.weight[part], unit)
+    return mean, float(np.sqrt(n / max(1, n - 1))) * error
 
 
 def means_by_bins(title: str, rows: ScoredRows, *, log: bool) -> dict[str, Any]:
     """Return the mean prediction and the mean target of each bin, with standard errors."""
     parts, w = _bins(rows), rows.weight
     expected = [float(np.average(rows.predicted[part], weights=w[part])) for part in parts]
-    found = [_mean_of(rows.observed[part], w[part]) for part in parts]
+    found = [_mean_of(rows, part) for part in parts]
     scale = ", on log scales" if log else ""
     note = f"{count(len(parts), 'bin')} of equal numbers of rows by their prediction; bars: ± 2 standard errors{scale}."
     observed, error = (list(column) for column in zip(*found, strict=True))
@@ -135,6 +138,7 @@ def share_below(title: str, rows: ScoredRows, level: float, *, fitted: bool) -> 
     share = np.array([float(np.average(is_below[part], weights=w[part])) for part in parts])
     number = np.array([w[part].sum() ** 2 / (w[part] @ w[part]) for part in parts])
     low, high = wilson(share, number)
+    independent = "" if rows.unit is None else ", as if rows were independent"
     note = f"Over all rows, {percent(rows.mean(is_below)[0])} of the targets are at or below it."
     if fitted:
         note = f"{note} The quantile was shifted so that this holds over all of these rows; in a bin it need not."
@@ -146,5 +150,5 @@ def share_below(title: str, rows: ScoredRows, level: float, *, fitted: bool) -> 
         "low": low,
         "high": high,
         "level": level,
-        "note": f"{note} Bars: 95 % intervals of {count(len(parts), 'bin')} of equal numbers of rows.",
+        "note": f"{note} Bars: 95 % intervals of {count(len(parts), 'bin')} of equal numbers of rows{independent}.",
     }

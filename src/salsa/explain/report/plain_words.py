@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
+from scipy.stats import norm, t
 
 from salsa._utils.arrays import Floats
+from salsa.explain.report.held_out_groups import in_groups, units_in
+from salsa.explain.report.held_out_rows import coverage_of
 from salsa.explain.report.judged_rows import LEVEL, JudgedRows, Truths
 from salsa.explain.report.phrases import count, listed, percent, short
 from salsa.explain.subject import Subject
@@ -18,6 +20,11 @@ MOST_FEATURES, MOST_LEVELS = 5, 6  # groups are formed by so many features, and 
 CHANCE = 0.05  # the probability that chance alone makes a group stand out, over all groups
 GAP = 0.03  # smaller differences from the intended coverage are not mentioned
 SURE = 0.9
+FEWEST_UNITS = 10  # the spread of fewer units, such as persons, says too little
+UNITS_NOTE = (
+    "Groups of the table, such as persons, are something else: in this test they count as the independent units, and a"
+    f" group of rows by value is tested if it has rows of {FEWEST_UNITS} of them."
+)
 THIRDS = ("low", "medium", "high")
 
 
@@ -42,7 +49,7 @@ def plain_section(
 
 def _number_words(judged: JudgedRows) -> Iterator[str]:
     """Say how far predictions of numbers are off, and how often their intervals hold."""
-    unseen = f"{count(len(judged.off), 'row')} that {_unseen(judged)}"
+    unseen = _rows_words(judged)
     if judged.level is not None:
         below = np.mean(judged.observed <= judged.predicted)
         yield (
@@ -66,7 +73,7 @@ def _class_words(judged: JudgedRows, labels: Sequence[str]) -> Iterator[str]:
     assert sure is not None
     shares = np.bincount(judged.observed.astype(np.intp), minlength=len(labels)) / len(right)
     most = int(shares.argmax())
-    unseen = f"{count(len(right), 'row')} that {_unseen(judged)}"
+    unseen = _rows_words(judged)
     always = f"always saying {short(labels[most])} is right for {_of_100(shares[most])}"
     yield f"For {unseen}, the most probable class is right for {_of_100(right.mean())} rows; {always}."
     confident = sure >= SURE
@@ -82,7 +89,8 @@ def _held_words(judged: JudgedRows, what: str) -> str:
     """Say how often intervals or sets held, and whether these rows could have told otherwise."""
     assert judged.holds is not None
     held = f"held the truth for {_of_100(judged.holds.mean())} rows, and should for {round(100 * LEVEL)}"
-    said = f"The {percent(LEVEL)} {what} {held}."
+    drawn = "" if judged.at is None else f" (checked on {len(judged.at):,} of the {len(judged.off):,} rows)"
+    said = f"The {percent(LEVEL)} {what} {held}{drawn}."
     if not judged.by_construction:
         return said
     return f"{said} These rows set its ends, so that only groups of them and new rows can check it."
@@ -93,9 +101,14 @@ def _width_words(width: Floats) -> str:
     return f"Half of the intervals are shorter than {amount(middle)}." if np.isfinite(middle) else ""
 
 
+def _rows_words(judged: JudgedRows) -> str:
+    """Return the number of rows, in how many groups they are, and why they can judge."""
+    return f"{count(len(judged.off), 'row')}{in_groups(judged.unit)} that {_unseen(judged)}"
+
+
 def _unseen(judged: JudgedRows) -> str:
     if not judged.is_new:
-        return "the model was tested on without having seen them"
+        return f"the model was tested on without having seen {'their groups' if judged.grouped else 'them'}"
     return "the model does not recognise" if judged.anchored else "the model has never seen"
 
 
@@ -118,7 +131,8 @@ def _groups(judged: JudgedRows, subject: Subject, used: Sequence[int], labels: S
     found = _class_groups(judged, labels) if labels else _thirds("prediction", judged.predicted)
     by_feature = [] if judged.X is None else [_feature_groups(subject, j, judged.X[:, j]) for j in used[:MOST_FEATURES]]
     for groups in (found, *by_feature):
-        yield from (group for group in groups if group.rows.sum() >= FEWEST_IN_GROUP and not group.rows.all())
+        checked = ((group, judged.checked(group.rows)) for group in groups)
+        yield from (group for group, rows in checked if rows.sum() >= FEWEST_IN_GROUP and not rows.all())
 
 
 def _class_groups(judged: JudgedRows, labels: Sequence[str]) -> Iterator[Group]:
@@ -156,10 +170,15 @@ def _whom_words(judged: JudgedRows, groups: list[Group], is_classes: bool) -> st
     what = "set" if is_classes else "interval"
     if not groups or judged.holds is None:
         return f"There are too few rows to say for whom the {what} holds."
-    shares = np.array([judged.holds[group.rows].mean() for group in groups])
+    groups = [group for group in groups if _has_units(judged, group)]
+    if not groups:
+        return f"The rows are in too few groups to say for whom the {what} holds."
+    shares = np.array([judged.holds[judged.checked(group.rows)].mean() for group in groups])
     lowest, highest = (round(100 * float(share)) for share in (shares.min(), shares.max()))
     weak = [
-        (share, group) for share, group in zip(shares, groups, strict=True) if _falls_short(share, group, len(groups))
+        (share, group)
+        for share, group in zip(shares, groups, strict=True)
+        if _falls_short(judged, group.rows, len(groups))
     ]
     if not weak:
         checked = f"No group of rows falls short by more than chance ({len(groups)} were checked)"
@@ -168,10 +187,19 @@ def _whom_words(judged: JudgedRows, groups: list[Group], is_classes: bool) -> st
     return f"The {what} holds less often than intended for {named}. Be careful there."
 
 
-def _falls_short(share: float, group: Group, groups: int) -> bool:
-    """Return whether a coverage is below the intended one by more than chance in any of the groups."""
-    error = np.sqrt(LEVEL * (1.0 - LEVEL) / group.rows.sum())
-    return bool(LEVEL - share > max(GAP, norm.isf(CHANCE / groups) * error))
+def _has_units(judged: JudgedRows, group: Group) -> bool:
+    """Return whether the rows of a group are in enough of the units that rows may depend in."""
+    return judged.unit is None or units_in(judged.checked(judged.unit)[judged.checked(group.rows)]) >= FEWEST_UNITS
+
+
+def _falls_short(judged: JudgedRows, rows: Truths, groups: int) -> bool:
+    """Return whether the coverage of some rows is below the intended one by more than chance in any of the groups."""
+    assert judged.holds is not None
+    inside = judged.checked(rows)
+    holds, unit = judged.holds[inside], None if judged.unit is None else judged.checked(judged.unit)[inside]
+    _, (share,), (error,) = coverage_of(np.array([LEVEL]), holds[:, None], np.ones(len(holds)), unit)
+    limit = norm.isf(CHANCE / groups) if unit is None else t.isf(CHANCE / groups, units_in(unit) - 1)
+    return bool(LEVEL - share > max(GAP, limit * error))
 
 
 def _table(judged: JudgedRows, groups: list[Group], is_classes: bool) -> dict[str, Any] | None:
@@ -187,7 +215,7 @@ def _table(judged: JudgedRows, groups: list[Group], is_classes: bool) -> dict[st
             group.name,
             f"{group.rows.sum():,}",
             percent(judged.off[group.rows].mean()) if is_classes else amount(float(judged.off[group.rows].mean())),
-            percent(holds[group.rows].mean()),
+            percent(holds[judged.checked(group.rows)].mean()),
         ]
         for group in every
     ]
@@ -198,9 +226,14 @@ def _table(judged: JudgedRows, groups: list[Group], is_classes: bool) -> dict[st
 def _note(judged: JudgedRows) -> str:
     """Say which rows were judged, and how groups are formed."""
     new = "given rows, new unless they are training rows that are no anchors" if judged.anchored else "new rows"
-    rows = new if judged.is_new else "training rows, each predicted by a fit without it"
+    without = "its group" if judged.grouped else "it"
+    rows = new if judged.is_new else f"training rows, each predicted by a fit without {without}"
+    drawn = "" if judged.at is None else f" Intervals were computed for {len(judged.at):,} of them, evenly spaced."
+    units = "" if judged.unit is None else f" {UNITS_NOTE}"
     return (
-        f"All statements are about held-out rows: {rows}. All rows count equally. Groups have {FEWEST_IN_GROUP} rows or"
-        " more; low, medium and high are a third of the rows each. A group is named if its coverage falls short by"
+        f"All statements are about held-out rows: {rows}. All rows count equally.{drawn}"
+        f" Groups have {FEWEST_IN_GROUP} rows or more; low, medium and high are a third of the rows each."
+        " A group is named if its coverage falls short by"
         f" more than {100 * GAP:.0f} points and by more than chance would in {percent(1 - CHANCE)} of such tables."
+        f"{units}"
     )

@@ -8,9 +8,10 @@ import numpy as np
 
 from salsa._utils.arrays import Floats, Places
 from salsa.explain.report import held_out_rows
-from salsa.explain.report.held_out_rows import FOLDS, R2, Coverage, HeldOutRows
+from salsa.explain.report.held_out_groups import folds_of_units
+from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
 from salsa.explain.report.judging_rows import Evidence, Given
-from salsa.explain.report.phrases import count, listed, percent, quantised
+from salsa.explain.report.phrases import count, learned_again, listed, percent, quantised
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 from salsa.fitted import fitted_of
@@ -55,7 +56,7 @@ def all_scores(model: Any, subject: Subject, given: Given, evidence: Evidence) -
         if training is not None and len(training.observed) == len(X):
             where, linear = "new rows", held_out_rows.linear_on_new(columns, X, training, new_X, new)
         else:
-            linear = held_out_rows.linear_cross_validated(columns, new_X, new, np.arange(len(new_X)) % FOLDS)
+            linear = held_out_rows.linear_cross_validated(columns, new_X, new, folds_of_units(new.unit, len(new_X)))
         rows.append(_entry(f"linear model, {where}", held_out_rows.score(linear)))
     found = [row for row in rows if row is not None]
     return [*found, {"name": "always the mean", "explained": 0.0, "error": None, "strong": False}] if found else []
@@ -101,7 +102,7 @@ def score_entry(name: str, explained: float, error: float, *, strong: bool) -> d
 
 
 def quality_section(model: Any, evidence: Evidence, scores: Scores) -> dict[str, Any]:
-    training = "Training rows, each predicted without itself"
+    training = f"Training rows, each predicted without {evidence.alone}"
     shown = {"New rows": _plain(evidence.new), training: _plain(evidence.training)}
     return {
         "sentence": _quality_sentence(scores, evidence),
@@ -149,8 +150,17 @@ def _race(model: Any, axis: str, more: str) -> list[dict[str, Any]]:
     """Return the kernels that competed, the best first, with a note on the kernel that was kept."""
     race = sorted(model.search_.contenders, key=lambda contender: contender.error)
     rows = [(_contender_name(r), r.error, r.standard_error, r.won) for r in race]
-    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else LEARNED_NOTE} {more}".rstrip()
+    note = f"{RACE_NOTE} {EQUAL_NOTE if _equal_won(model) else _learned_note(model)} {more}".rstrip()
     return [_search("Kernels that competed", axis, note, rows)] if rows else []
+
+
+def _learned_note(model: Any) -> str:
+    """Say that the kept kernel was learned again, and what this changed."""
+    if (winner := model.search_.winner) is None:
+        return LEARNED_NOTE
+    used = int(np.count_nonzero(model.relevance_))
+    changed = learned_again((winner.order, model.order_), (winner.features, used))
+    return f"{LEARNED_NOTE} Now it has {changed}." if changed else LEARNED_NOTE
 
 
 def _orders(model: Any, axis: str) -> list[dict[str, Any]]:
@@ -198,25 +208,32 @@ def interval_section(model: Any, given: Given, evidence: Evidence, output: int) 
     curves: dict[str, Coverage] = {}
     training = evidence.training
     if isinstance(training, HeldOutRows) and (found := held_out_rows.normal_coverage(training)) is not None:
-        curves["normal intervals, training rows each predicted without itself"] = found
+        curves[f"normal intervals, training rows each predicted without {evidence.alone}"] = found
     if evidence.new is not None and evidence.no_bands is None:
-        found = held_out_rows.interval_coverage(model, given.table, evidence.places, evidence.new.observed, output)
+        found = held_out_rows.interval_coverage(model, given.table, evidence.places, evidence.new, output)
         if found is not None:
             curves["predict_interval, new rows"] = found
     if not curves:
         none = f"There are no intervals: {evidence.no_bands}."
         few = "The held-out rows do not suffice to check intervals."
         return {"sentence": none if evidence.no_bands else few, "note": "", "curves": []}
-    wheres = ("training rows" if "training" in name else "new rows" for name in curves)
+    new = "" if evidence.new is None else _new_rows_words(len(evidence.new.observed))
+    wheres = ("the training rows" if "training" in name else new for name in curves)
     sentence = " ".join(map(_coverage_sentence, wheres, curves.values()))
     drawn = [{"name": name, **coverage._asdict()} for name, coverage in curves.items()]
     return {"sentence": sentence, "note": COVERAGE_NOTE, "curves": drawn}
 
 
+def _new_rows_words(n: int) -> str:
+    """Name the new rows whose intervals were computed."""
+    drawn = len(held_out_rows.interval_rows(n))
+    return "the new rows" if drawn == n else f"{drawn:,} of the {n:,} new rows"
+
+
 def _coverage_sentence(where: str, coverage: Coverage) -> str:
     places = [int(np.argmin(np.abs(coverage.nominal - level))) for level in (0.5, 0.9)]
     meant, held = (listed(percent(shares[at]) for at in places) for shares in (coverage.nominal, coverage.actual))
-    return f"Intervals meant to hold {meant} of the {where} held {held}: {_verdict(coverage, places)}."
+    return f"Intervals meant to hold {meant} of {where} held {held}: {_verdict(coverage, places)}."
 
 
 def _verdict(coverage: Coverage, places: list[int]) -> str:

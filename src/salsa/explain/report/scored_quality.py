@@ -10,7 +10,7 @@ from salsa._utils.arrays import Floats, Places
 from salsa.explain.report import linear_rivals
 from salsa.explain.report.class_quality import class_panels
 from salsa.explain.report.class_sets import class_set_section
-from salsa.explain.report.held_out_rows import FOLDS
+from salsa.explain.report.held_out_groups import folds_of_units
 from salsa.explain.report.judging_rows import Evidence, Given
 from salsa.explain.report.number_quality import dispersion_words, number_panels
 from salsa.explain.report.phrases import count, percent
@@ -78,7 +78,7 @@ def _linear_entries(
     if whole is not None:
         found.append(_entry("linear model, new rows", linear_rivals.linear_on_new(columns, X, whole, new_X, new)))
     else:
-        linear = linear_rivals.linear_cross_validated(columns, new_X, new, np.arange(len(new_X)) % FOLDS)
+        linear = linear_rivals.linear_cross_validated(columns, new_X, new, folds_of_units(new.unit, len(new_X)))
         found.append(_entry("linear model, cross-validation on new rows", linear))
     return found
 

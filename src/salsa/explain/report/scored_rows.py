@@ -11,9 +11,9 @@ from scipy.special import softmax, xlogy
 
 from salsa._utils.arrays import Floats, Places
 from salsa._utils.weighted import mean_and_standard_error
+from salsa.explain.report.held_out_groups import training_groups
 from salsa.explain.report.phrases import percent
 from salsa.losses import Gamma, Huber, Likelihood, Logistic, Poisson, Quantile, Softmax
-from salsa.uncertainty.jackknife import ExactUncertainty
 from salsa.uncertainty.scored import ScoredUncertainty
 
 
@@ -137,26 +137,20 @@ def held_out_rows_of(kept: ScoredUncertainty) -> ScoredRows | None:
     row, f, counts, _ = kept.held_out
     if len(row) < 2:
         return None
-    unit = _groups(kept)
+    unit = training_groups(kept)
     return ScoredRows(kept.loss, kept.target[row], f, kept.weight[row], counts, None if unit is None else unit[row])
 
 
-def _groups(kept: ScoredUncertainty) -> Places | None:
-    """Return the groups (n,) that an exact fit held out whole; None without groups, or if they are not kept."""
-    if not isinstance(kept.inner, ExactUncertainty):
-        return None
-    block, fold = kept.inner.judged.block, kept.inner.judged.fold
-    return None if block is None or (fold is not None and np.array_equal(block, fold)) else block
-
-
-def new_rows(model: Any, loss: Likelihood, y: Floats, f: Floats, classes: NDArray[Any] | None) -> ScoredRows:
+def new_rows(
+    model: Any, loss: Likelihood, y: Floats, f: Floats, classes: NDArray[Any] | None, unit: Places | None
+) -> ScoredRows:
     """Return given rows with targets y (n,), numbers of classes if there are classes, and their functions f (n, q).
 
     Classes are weighted as in the fit: "balanced" gives all classes of these rows the same total weight.
     """
     target = y[:, None] if f.shape[1] == 1 else np.eye(f.shape[1])[y.astype(np.intp)]
     weight = np.ones(len(y)) if classes is None else _class_weights(model.class_weight, y.astype(np.intp), classes)
-    return ScoredRows(loss, target, f, weight, np.ones(len(y)))
+    return ScoredRows(loss, target, f, weight, np.ones(len(y)), unit)
 
 
 def _class_weights(class_weight: Any, code: Places, classes: NDArray[Any]) -> Floats:

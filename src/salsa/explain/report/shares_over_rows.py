@@ -29,20 +29,33 @@ def rows_lead(anova: Anova) -> bool:
     return anova.rows is not None and bool(_differences(anova).max(initial=0.0) > DIFFERENCE)
 
 
-def meaning(anova: Anova, values: str = "predictions") -> str:
-    """Describe the two kinds of shares in one sentence; a second one says why shares over rows come first."""
+def meaning(anova: Anova, values: str = "predictions", *, interacting: bool = False) -> str:
+    """Describe the two kinds of shares, what a share over rows counts, and why shares over rows come first."""
     if anova.rows is None:
         reason = f"the model keeps no training rows, and this page was given fewer than {FEWEST_ROWS} rows"
         return f"All shares are for features that vary independently of each other: {reason}."
     over_rows = f"Over rows is the share of the variance of the {values} over {_rows_words(anova)} as they are"
     facts = "where all shares sum to 100\u202f% and one that offsets others is negative"
     sentence = f"{over_rows}, {facts}; share is what it would be if features varied independently of each other."
-    if not rows_lead(anova):
+    lead = rows_lead(anova)
+    if interacting:
+        sentence = f"{sentence} {_counted_words(lead)}"
+    if not lead:
         return sentence
     term = anova.importance().to_dict("records")[_differences(anova).argmax()]
     over_rows, independent = percent(term["share_over_rows"]), percent(term["variance_share"])
-    example = f"{short(term['term'])} has {over_rows} over rows and {independent} if independent"
+    alone = "" if not interacting else " by itself, without interactions," if term["order"] == 1 else " as a pair"
+    example = f"{short(term['term'])}{alone} has {over_rows} over rows and {independent} if independent"
     return f"{sentence} Features are correlated in these rows, so this page sorts by the share over rows: {example}."
+
+
+def _counted_words(lead: bool) -> str:
+    """Say which shares over rows count interactions."""
+    where = "In the sentence above and in the bars" if lead else "In the bars"
+    return (
+        f"{where}, the share over rows of a feature counts its own effect and its part in interactions; in the table of"
+        " effects, it counts its own effect alone."
+    )
 
 
 def _differences(anova: Anova) -> Floats:

@@ -17,7 +17,7 @@ from salsa.explain.report.about_section import about_section
 from salsa.explain.report.comparison import comparison_payload
 from salsa.explain.report.data_section import data_section
 from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
-from salsa.explain.report.fitted_section import fitted_section
+from salsa.explain.report.fitted_section import fitted_section, kernel_words
 from salsa.explain.report.function_scale import function_number, scale_of
 from salsa.explain.report.judged_rows import judged_rows
 from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
@@ -31,7 +31,9 @@ from salsa.explain.subject import subject_of
 from salsa.fitted import fitted_of
 
 
-def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, output: Any = 0) -> Path:
+def write_report(
+    model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, *, groups: Any = None, output: Any = 0
+) -> Path:
     """Write a self-contained HTML report of a fitted model and return its path.
 
     Parameters
@@ -45,18 +47,21 @@ def write_report(model: Any, path: str | os.PathLike[str], X: Any = None, y: Any
         shares of the variance over rows refer to X.
     y : array of shape (n_rows,) or (n_rows, n_outputs), default=None
         Targets of the rows of X. With y, the report shows how good predictions and intervals are on these rows.
+    groups : array of shape (n_rows,), default=None
+        Labels of the groups of the rows of X, such as persons, as in ``fit``. Rows of a group may depend on each other:
+        standard errors and tests of the rows of X then take groups as the independent units.
     output : int or label, default=0
         Which target of a multi-output model to report on, counted from 0. For three classes and more: the class whose
         effects and contributions are shown, by its position in ``classes_`` or by its label (whole numbers are always
         positions). Two classes have one function, the log odds of the second class.
     """
     if isinstance(model, list | tuple):
-        compared = jsonable({**comparison_payload(model, X, y, output), "byline": _byline()})
+        compared = jsonable({**comparison_payload(model, X, y, output, groups), "byline": _byline()})
         write_whole(path := checked_path(path), render(compared))
         return path
     subject_of(model)  # raises for estimators that are not fitted, or cannot be explained
     anova = decompose(model, output=(output := function_number(model, output)))
-    path, given = checked_path(path), given_rows(model, X, y, output)
+    path, given = checked_path(path), given_rows(model, X, y, output, groups)
     write_whole(path, render(report_payload(with_rows(anova, given.X), given)))
     return path
 
@@ -84,7 +89,9 @@ def report_payload(anova: Anova, given: Given) -> dict[str, Any]:
             "whatIf": what_if_section(anova, used, given, scale, has_intervals=evidence.no_bands is None),
             "calibration": judged.calibration,
             "data": data_section(model, subject, used, given.target, evidence, scale.labels),
-            "about": about_section(fitted_of(model).uncertainty, classes=classes is not None),
+            "about": about_section(
+                fitted_of(model).uncertainty, kernel_words(subject, used), classes=classes is not None
+            ),
         }
     )
     return payload

@@ -89,7 +89,8 @@ function diamond(x, y, title) {
 
 function shareWords({ first, total, rows }, interacting) {
   const words = interacting ? `${percent(first)} on its own, ${percent(total)} with interactions` : percent(total);
-  return rows === null ? words : `${words}; ${percent(rows)} over rows`;
+  if (rows === null) return words;
+  return `${words}; ${percent(rows)} over rows${interacting ? ", with its part in interactions" : ""}`;
 }
 
 function scatterChart(width, { title, observed, predicted: values }) {

@@ -63,7 +63,7 @@ function importanceSection({ sentence, meaning, values, rowsLead, cautions, orde
     (interacting || unsure || known) && legend(["first", "on its own"],
       ...(unsure ? [["unsure", "on its own, may be zero"]] : []),
       ...(interacting ? [["second", "through interactions"]] : []),
-      ...(known ? [["rows", "over rows"]] : [])),
+      ...(known ? [["rows", interacting ? "over rows, with its part in interactions" : "over rows"]] : [])),
     el("h3", {}, "Every effect"),
     paragraph(effectsNote, { class: "note" }),
     el("div", { class: "browser" }, table.node, panel.node),
