@@ -230,9 +230,8 @@ def test_features_that_came_back_after_the_race_are_printed(call, folder, capsys
     code, out, _ = call("fit", "train.csv", "--target", "y", "--out", "m.salsa", "--json")
     assert code == 0
     winner = {"kernel": "pruned matern52", "order": 1, "features": 3, "error": 0.2, "standard_error": 0.1, "won": True}
-    summary = {**json.loads(out), "race": [winner], "order": 2, "relevance": [1.0, 0.5, 0.2, 0.1]}
-    print_fit(summary)
-    changed = "with order 2 and 4 features: 1 that the race had left out came back"
-    assert capsys.readouterr().out.endswith(f"* kept; it was learned again from all rows, {changed}\n")
-    print_fit({**summary, "order": 1, "relevance": [1.0, 0.5, 0.2, 0.0]})
+    changed = "order 2 and 4 features: 1 that the race had left out came back"
+    print_fit({**json.loads(out), "race": [winner], "after_race": changed})
+    assert capsys.readouterr().out.endswith(f"* kept; it was learned again from all rows, with {changed}\n")
+    print_fit({**json.loads(out), "race": [winner], "after_race": ""})
     assert capsys.readouterr().out.endswith("\n* kept\n")

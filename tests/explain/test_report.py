@@ -20,7 +20,7 @@ from salsa.explain.effects import Axis, Effect
 from salsa.explain.report import held_out_rows
 from salsa.explain.report.effect_section import _is_unsure, _order_groups, _together_words, effects_note
 from salsa.explain.report.judging_rows import Given, evidence_of, given_rows
-from salsa.explain.report.phrases import adding_up, learned_again, percent
+from salsa.explain.report.phrases import adding_up, percent
 from salsa.explain.report.write import write_report
 from salsa.kernels.base import NUMERIC_BASES
 from salsa.kernels.marginals import Distribution
@@ -344,18 +344,6 @@ def test_features_that_came_back_after_the_race_are_counted(tmp_path):
         notes.append(payload_of(write_report(model, tmp_path / "r.html"))["quality"]["searches"][0]["note"])
     assert notes[0].endswith("Now it has 4 features: 1 that the race had left out came back.")
     assert ["Now it has" in note for note in notes] == [True, False, False]
-
-
-@pytest.mark.parametrize(
-    ("order", "features", "words"),
-    [
-        ((3, 4), (3, 4), "order 4 and 4 features: 1 that the race had left out came back"),
-        ((3, 4), (4, 4), "order 4"),
-        ((3, 3), (4, 2), ""),
-    ],
-)
-def test_what_changed_after_the_race_is_said_in_words(order, features, words):
-    assert learned_again(order, features) == words
 
 
 def test_unsure_effects_and_correlated_features_are_mentioned(tmp_path):

@@ -1,5 +1,6 @@
 """Tests of reports of rows in groups: what the page says, and standard errors and tests that count groups."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,16 @@ import salsa
 from explain.test_report import payload_of, quick_model
 from salsa import SalsaClassifier, SalsaRegressor
 from salsa.explain import write_report
+from salsa.explain.report.class_sets import _covered
 from salsa.explain.report.held_out_groups import NEW_UNKNOWN, ONE_GROUP, TRAINING_UNKNOWN, UNCHECKED, folds_of_units
 from salsa.explain.report.held_out_rows import coverage_of, training_rows
 from salsa.explain.report.judged_rows import JudgedRows
+from salsa.explain.report.number_quality import means_by_bins
 from salsa.explain.report.plain_words import Group, _whom_words
+from salsa.explain.report.scored_rows import ScoredRows, new_rows
 from salsa.explain.subject import interval_ends
+from salsa.fitted import fitted_of
+from salsa.losses import Gamma, Logistic
 
 HELD_OUT = (
     "The training rows are in 20 groups, which were held out whole: errors and intervals are for rows of new groups."
@@ -196,6 +202,36 @@ class TestStandardErrors:
         accuracy = next(row for row in found["quality"]["classes"]["table"]["rows"] if row["name"] == "Accuracy")
         assert accuracy["cells"][0]["error"] == pytest.approx(by_group(right, new_groups))
         assert "count rows that belong together, such as a group, as one unit" in found["quality"]["classes"]["note"]
+
+    def test_means_by_bins_count_groups(self):
+        rng = np.random.default_rng(0)
+        unit = np.repeat(np.arange(8), 5)
+        y = rng.gamma(2.0, 1.0, 8)[unit] + 0.01 * rng.random(40)
+        order = rng.permutation(40)  # bins are by the prediction, and hold rows of several groups
+        rows = ScoredRows(Gamma(), y[:, None], 0.01 * order[:, None], np.ones(40), np.ones(40), unit)
+        bins = np.array_split(np.argsort(order), 4)
+        expected = []
+        for part in bins:
+            n = len(set(unit[part]))
+            expected.append(by_group(y[part], unit[part]) * np.sqrt(n / (n - 1)))
+        assert means_by_bins("New rows", rows, log=True)["error"] == pytest.approx(expected)
+
+    def test_coverage_of_sets_counts_groups(self):
+        """Sets of classes fail together in a group: gaps are then no more than chance."""
+        unit = np.repeat(np.arange(10), 20)
+        holds = (unit > 2)[:, None]
+        alone, together = (coverage_of(np.array([0.9]), holds, np.ones(200), of).error[0] for of in (None, unit))
+        assert alone == pytest.approx(np.sqrt(0.09 / 200))
+        assert together == pytest.approx(by_group(holds[:, 0], unit))
+        X, y, groups = grouped_table()
+        _, new_y, new_groups = grouped_table(15, 8, seed=1)
+        model = SalsaClassifier(1, relevance="equal", alpha=0.1).fit(X, y > y.median(), groups=groups)
+        given = new_rows(model, Logistic(), (new_y > y.median()).to_numpy(float), np.zeros((120, 1)), None, None)
+        labels = np.unique(new_groups, return_inverse=True)[1]
+        kept = fitted_of(model).uncertainty
+        errors = [_covered(kept, replace(given, unit=of), 0.9, 2)["error"] for of in (None, labels)]
+        inside = given.probabilities[np.arange(120), given.code] >= kept.least_probability(0.9)
+        assert errors == pytest.approx([np.sqrt(0.09 / 120), max(np.sqrt(0.09 / 120), by_group(inside, labels))])
 
     def test_folds_of_a_linear_model_hold_groups_whole(self):
         unit = np.array([7, 3, 7, 9, 3, 11, 12, 20])

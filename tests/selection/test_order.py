@@ -299,3 +299,21 @@ class TestComponents:
         components = OrderSearch((), 1, 1.0).components
         assert components.empty
         assert list(components) == ["kernel", "orders", "features", "share"]
+
+
+@pytest.mark.parametrize(
+    ("order", "features", "words"),
+    [
+        ((3, 4), (3, 4), "order 4 and 4 features: 1 that the race had left out came back"),
+        ((3, 3), (2, 4), "4 features: 2 that the race had left out came back"),
+        ((3, 4), (4, 4), "order 4"),
+        ((3, 3), (4, 2), ""),
+    ],
+)
+def test_what_changed_after_the_race_is_said_in_words(order, features, words):
+    winner = Contender("pruned", "matern52", False, order[0], features[0], 0.2, 0.1, 0.0, won=True)
+    assert OrderSearch((), order[1], 1.0, contenders=(winner,)).after_race(features[1]) == words
+
+
+def test_nothing_changed_without_a_race():
+    assert OrderSearch((), 2, 1.0).after_race(4) == ""

@@ -245,6 +245,7 @@ def _choices(model: "Model") -> dict[str, Any]:
         "orders": table.to_dict("records"),
         "relevance": model.relevance_.tolist(),
         "race": model.search_.race.to_dict("records"),
+        "after_race": model.search_.after_race(sum(value > 0 for value in model.relevance_)),
         "notes": list(model.search_.notes),
     }
 
@@ -263,11 +264,10 @@ def _share_of(loss: str) -> str:
 
 
 def _fields(summary: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    from salsa.explain.report.phrases import with_copies
-
     used, count = sum(value > 0 for value in summary["relevance"]), len(summary["categorical"])
     categories = f"; {count} {'category' if count == 1 else 'categories'}" if count else ""
-    yield "rows", with_copies(str(summary["rows"]), summary["copies"])
+    copies = f", {summary['copies']} of them {'a copy' if summary['copies'] == 1 else 'copies'}"
+    yield "rows", f"{summary['rows']}{copies if summary['copies'] else ''}"
     yield "features", f"{len(summary['features'])}, {used} used{categories}"
     if summary["missing"]:
         yield "missing", f"{100 * summary['missing']:.3g} % of the values"
@@ -315,20 +315,16 @@ def _print_orders(orders: list[dict[str, Any]], share: str) -> None:
 
 def _print_race(summary: dict[str, Any]) -> None:
     """Print the kernels that competed by held-out R2, and what the fit to all rows changed in the kept one."""
-    from salsa.explain.report.phrases import learned_again
-
     columns = {
         "kernel": "{mark} {kernel}",
         "order": "{order}",
         "held-out R2": "{r2:.4f}",
         "+/-": "{standard_error:.4f}",
     }
-    race, loss, used = summary["race"], summary["loss"], sum(value > 0 for value in summary["relevance"])
+    race, loss, changed = summary["race"], summary["loss"], summary["after_race"]
     ranked = sorted(race, key=lambda row: row["error"])
     print_records(columns, [row | {"mark": "*" if row["won"] else " ", "r2": 1 - row["error"]} for row in ranked])
-    kept = next(row for row in race if row["won"])
     again = "it was learned again from all rows, with" if loss == SQUARED else "the final model has"
-    changed = learned_again((kept["order"], summary["order"]), (kept["features"], used))
     print(f"* kept; {again} {changed}" if changed else "* kept")
     if loss != SQUARED:
         print(CODED)

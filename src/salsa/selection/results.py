@@ -110,6 +110,19 @@ class OrderSearch:
         """The kernel that won the race; None if nothing was learned."""
         return next((contender for contender in self.contenders if contender.won), None)
 
+    def after_race(self, used: int) -> str:
+        """Say which order and features the fit has, which uses so many, that the kernel of the race had not.
+
+        The kernel is learned again from all rows, and features that were pruned can come back. "" if nothing changed;
+        fewer features are not mentioned.
+        """
+        if (won := self.winner) is None:
+            return ""
+        changed = [f"order {self.order}"] if won.order != self.order else []
+        if (more := used - won.features) > 0:
+            changed.append(f"{used} features: {more} that the race had left out came back")
+        return " and ".join(changed)
+
     @property
     def table(self) -> pd.DataFrame:
         """One row per order tried: order, alpha, cv_error, standard_error, degrees_of_freedom, seconds, chosen."""

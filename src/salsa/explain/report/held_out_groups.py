@@ -30,7 +30,7 @@ UNCHECKED = (
 
 
 def group_count(model: Any) -> int:
-    """Return the number of groups that the fit held out whole; 0 without groups. Files before 0.3 may not say it."""
+    """Return the number of groups that the fit held out whole; 0 without groups, or in older files."""
     fitted = fitted_of(model)
     kept = fitted.uncertainty
     if fitted.search.groups or not isinstance(kept, ExactUncertainty) or kept.noise.group is None:

@@ -76,17 +76,6 @@ def with_copies(rows: str, copies: int) -> str:
     return rows if not copies else f"{rows}, {copies:,} of them {'a copy' if copies == 1 else 'copies'}"
 
 
-def learned_again(order: tuple[int, int], features: tuple[int, int]) -> str:
-    """Say which order and features a kernel has that was learned again after the race; "" if the race had them too.
-
-    Features that were pruned in the race can come back. Fewer features are not mentioned: they are counted elsewhere.
-    """
-    (raced, used), changed = features, [f"order {order[1]}"] if order[0] != order[1] else []
-    if used > raced:
-        changed.append(f"{count(used, 'feature')}: {used - raced} that the race had left out came back")
-    return listed(changed) if changed else ""
-
-
 def some(parts: list[str], most: int) -> str:
     """List the first `most` parts, and how many more there are."""
     return listed(parts if len(parts) <= most else [*parts[:most], f"{len(parts) - most} more"])

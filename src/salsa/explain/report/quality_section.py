@@ -11,7 +11,7 @@ from salsa.explain.report import held_out_rows
 from salsa.explain.report.held_out_groups import folds_of_units
 from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
 from salsa.explain.report.judging_rows import Evidence, Given
-from salsa.explain.report.phrases import count, learned_again, listed, percent, quantised
+from salsa.explain.report.phrases import count, listed, percent, quantised
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 from salsa.fitted import fitted_of
@@ -156,10 +156,7 @@ def _race(model: Any, axis: str, more: str) -> list[dict[str, Any]]:
 
 def _learned_note(model: Any) -> str:
     """Say that the kept kernel was learned again, and what this changed."""
-    if (winner := model.search_.winner) is None:
-        return LEARNED_NOTE
-    used = int(np.count_nonzero(model.relevance_))
-    changed = learned_again((winner.order, model.order_), (winner.features, used))
+    changed = model.search_.after_race(int(np.count_nonzero(model.relevance_)))
     return f"{LEARNED_NOTE} Now it has {changed}." if changed else LEARNED_NOTE
 
 
