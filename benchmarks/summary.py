@@ -1,10 +1,10 @@
-"""Summarise the published errors of docs/accuracy.md and docs/scale.md: every method over exactly the same tables.
+"""Summarise the errors in docs/accuracy.md and docs/scale_measured.md: every method over exactly the same tables.
 
     python benchmarks/summary.py
 
-Prints, as tables of Markdown, the figures that README.md, docs/accuracy.md and docs/scale.md quote. Nothing is fitted:
-the errors are those of the pages, rounded to three or four digits. Last digits may therefore differ from the figures
-that the benchmarks themselves print.
+Prints, as tables of Markdown, the figures that README.md, docs/accuracy.md and docs/scale_measured.md quote. Nothing
+is fitted: the errors come from the pages, rounded to three or four digits. Last digits may therefore differ from the
+figures that the benchmarks themselves print.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     print("salsa / best rival of each real table, chosen in hindsight:")
     print(f"geometric mean {geometric_mean(best_rival):.2f}, median {best_rival.median():.2f}", end=", ")
     print(f"worst {best_rival.max():.2f}, lower on {(best_rival < 1).sum()}\n")
-    large = page_table("scale.md", "### Real tables with low-rank fits").iloc[:, 2:5]
+    large = page_table("scale_measured.md", "## Real tables with low-rank fits").iloc[:, 2:5]
     for reference in ("LightGBM", "CatBoost"):
         print(f"{len(large)} larger tables, 15 000 to 45 000 training rows; ratios to {reference}'s squared error\n")
         print(markdown(summarise(large, reference)), end="\n\n")

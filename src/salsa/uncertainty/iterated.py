@@ -2,7 +2,7 @@
 
 The fits without each fold are solved along with the fit to all rows, so the intervals of ``cvplus`` have exact
 predictions. The posterior variance of an exact fit would need a solve per row. The variance on the anchors of the
-preconditioner takes its place (docs/scale.md says how close it comes).
+preconditioner takes its place (docs/scale_measured.md says how close it comes).
 """
 
 from __future__ import annotations
