@@ -4,8 +4,8 @@
    functions are where the exact fits start.
 2. What the anchors leave of the kernel matrix is computed once, in tiles of float32; the anchors' part is multiplied in
    float64. So the rounding errors of a product are relative to what is left.
-3. The fits without each fold and the fit to all rows are solved side by side (``kernel_systems``), for one penalty after
-   the other, in half decades from that of the low-rank fit on. Their held-out losses choose alpha.
+3. The fits without each fold and the fit to all rows are solved side by side (``kernel_systems``), for one penalty
+   after the other, in half decades from the alpha of the low-rank fit on. Their held-out losses choose alpha.
 4. At this alpha, the functions are computed again in float64 and corrected until they stay the same.
 5. The posterior is that of the working response on the anchors, as in a low-rank fit.
 """
@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -48,8 +49,6 @@ from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.scored import HeldOut
 
 BEGUN, SOLVED = 1e-4, 1e-12  # tolerances of the first step and of the result, as shares of the best constant's loss
-MOST_CORRECTIONS = 5
-EXACT = 1e-7  # change of f in float64, as a share of its size, at which it needs no correction
 MOST_ALPHA = 10.0 ** LOG10_LIMITS[1]  # relative to the mean diagonal of the kernel matrix
 VECTORS = 30  # numbers per row and system that the iterations hold at a time
 
@@ -110,14 +109,13 @@ class IteratedFits:
         """Return the held-out loss of a penalty."""
         rows, splits = self.task.rows, self.task.splits
         solved = self._solve(alpha, start)
-        error, standard_error = self._held_out(solved.fits).error(
-            self.systems.loss, rows.Y, rows.weight, splits.unit, self.null
-        )
+        held = self._held_out(solved.fits)
+        error, standard_error = held.error(self.task.loss, rows.Y, rows.weight, splits.unit, self.null)
         alone = self.task.alphas is not None and len(self.task.alphas) == 1
         return Tried(error if alone or solved.fits.converged else np.inf, standard_error, solved)
 
     def _solve(self, alpha: float, start: Found | None) -> Found:
-        """Solve for this penalty; losses with a scale have that of their own held-out residuals, as in ``likelihood``."""
+        """Solve for this penalty; the scale of a loss follows from held-out residuals, as in ``likelihood``."""
         self.steps.step(f"penalty {alpha:.2g}")
         fits, spread = (None, self._spread(self._low_rank())) if start is None else start
         for _ in range(MOST_SCALES):
@@ -153,7 +151,10 @@ class IteratedFits:
         """Solve to all digits at the chosen penalty."""
         systems, alpha, rows = self.systems, path.alpha, self.task.rows
         systems.loss = self.task.loss.at_spread(solved.spread)
-        fits = self._corrected(alpha, systems.solve(alpha, solved.fits, SOLVED * self.null))
+        fits = systems.solve(alpha, solved.fits, SOLVED * self.null)
+        tiles = KernelTiles(self.low.kernel, rows.X, self.threads, 0, double=True)
+        told = self.steps.share("functions in float64")
+        fits = systems.corrected(alpha, fits, partial(tiles.times, told=told), SOLVED * self.null)
         f, basis = fits.f[-1, :, None], Basis(self.low.kernel, self.F, None)
         sums = working_sums(self.task._replace(loss=systems.loss), basis, f)
         theta = (fits.coef @ self.F).T[:, :, None]  # (r, S, 1), the part on the anchors
@@ -165,19 +166,6 @@ class IteratedFits:
         )
         return Iterated(candidate, rows, fits.coef[-1, :, None].copy(), fits.offset[-1:])
 
-    def _corrected(self, alpha: float, fits: Duals) -> Duals:
-        """Return the fits whose functions are those of their coefficients in float64."""
-        tiles = KernelTiles(self.low.kernel, self.task.rows.X, self.threads, 0, double=True)
-        for number in range(1, MOST_CORRECTIONS + 1):
-            told = self.steps.share(f"functions {number} in float64")
-            f = tiles.times(fits.coef, told) + fits.offset[:, None]
-            near = np.abs(f - fits.f).max() <= EXACT * np.abs(f).max()
-            fits = fits._replace(f=f)
-            if near:
-                break
-            fits = self.systems.solve(alpha, fits, SOLVED * self.null)
-        return fits
-
     def _notes(self, alpha: float, unsolved: list[float]) -> list[str]:
         """Return what the user should know of penalties that were not solved, of few anchors, and of tiles not held."""
         notes, n = [], len(self.task.rows.Y)
@@ -188,8 +176,10 @@ class IteratedFits:
             few = f"standard deviations are approximate: {len(self.anchors.points)} anchors do not represent the kernel"
             notes.append(f"{few} at this alpha; a larger rank comes closer")
         if self.tiles.held < 1.0:
-            share = f"{1 - self.tiles.held:.0%} of the kernel matrix ({format_bytes(tiled_bytes(n))}) do not fit"
-            notes.append(f"{share} into the memory limit and were computed again in every iteration; a higher limit is faster")
+            share = f"{1 - self.tiles.held:.0%} of the kernel matrix ({format_bytes(tiled_bytes(n))}) do not fit into"
+            notes.append(
+                f"{share} the memory limit and were computed again in every iteration; a higher limit is faster"
+            )
         return notes
 
 

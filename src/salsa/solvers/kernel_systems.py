@@ -35,8 +35,10 @@ from salsa.solvers.systems import ROWS, ratio
 CHANGED = 2.0  # factor of a curvature beyond which preconditioners follow
 LEFT = 0.01  # share of the promised decrease that a Newton step may leave
 STALLED = 3  # steps that promise no less than before, after which rounding errors are all that is left
+MOST_CORRECTIONS = 5
+EXACT = 1e-7  # change of f in float64, as a share of its size, at which it needs no correction
 
-Times = Callable[[Floats], Floats]  # V (S, n) -> the products (K - F F') v (S, n)
+Times = Callable[[Floats], Floats]  # V (S, n) -> the products of a matrix (n, n) with its rows
 
 
 class Duals(NamedTuple):
@@ -118,6 +120,17 @@ class KernelSystems:
             if not moved or (waited >= STALLED and change <= 1e-6):
                 return now._replace(converged=change <= 1e-6)
         return now._replace(converged=False)
+
+    def corrected(self, alpha: float, now: Duals, in_double: Times, tolerance: float) -> Duals:
+        """Return the minimum for products with K in float64: functions are computed again until they stay the same."""
+        for _ in range(MOST_CORRECTIONS):
+            f = in_double(now.coef) + now.offset[:, None]
+            same = np.abs(f - now.f).max() <= EXACT * np.abs(f).max()
+            now = now._replace(f=f)
+            if same:
+                break
+            now = self.solve(alpha, now, tolerance)
+        return now
 
     def _descend(
         self, alpha: float, now: Duals, value: Floats, step: Duals, promised: Floats

@@ -121,7 +121,7 @@ class TileSource:
     X: Floats
     scale: float
     double: bool
-    features: Floats | None = None  # F (n, r): tiles are those of K - F F', in float32
+    features: Floats | None = None  # F (n, r): the tiles are of K - F F', in float32
 
     @classmethod
     def of(cls, kernel: Kernel, X: Floats, *, double: bool, features: Floats | None = None) -> TileSource:
