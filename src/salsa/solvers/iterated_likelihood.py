@@ -19,13 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from salsa._utils.arrays import Floats
-from salsa._utils.memory import format_bytes, tile_bytes, tiled_bytes
+from salsa._utils.memory import tile_bytes
 from salsa._utils.threads import thread_count
 from salsa.data.rows import Observations
 from salsa.expansion import KernelExpansion
 from salsa.losses import IDENTITY, robust_spread
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, AlphaPath, mean_diagonal
 from salsa.solvers.anchored_likelihood import AllRows, AnchoredTask
+from salsa.solvers.anchors import few_anchors_note
 from salsa.solvers.kernel_systems import Duals, KernelSystems
 from salsa.solvers.likelihood import (
     MOST_SCALES,
@@ -42,9 +43,9 @@ from salsa.solvers.likelihood import (
     working_sums,
 )
 from salsa.solvers.penalised import Fits
-from salsa.solvers.penalties import Penalties, Tried
+from salsa.solvers.penalties import Penalties, Tried, unsolved_note
 from salsa.solvers.systems import ROWS
-from salsa.solvers.tiles import KernelTiles
+from salsa.solvers.tiles import KernelTiles, not_held_note
 from salsa.uncertainty.cvplus import LowRankUncertainty
 from salsa.uncertainty.scored import HeldOut
 
@@ -168,19 +169,9 @@ class IteratedFits:
 
     def _notes(self, alpha: float, unsolved: list[float]) -> list[str]:
         """Return what the user should know of penalties that were not solved, of few anchors, and of tiles not held."""
-        notes, n = [], len(self.task.rows.Y)
-        if unsolved:
-            tried = ", ".join(f"{penalty:.1e}" for penalty in sorted(unsolved))
-            notes.append(f"conjugate gradients did not converge for alpha = {tried}: these were left out")
-        if self.anchors.left * n * mean_diagonal(self.low.kernel, self.task.rows.X) > alpha:
-            few = f"standard deviations are approximate: {len(self.anchors.points)} anchors do not represent the kernel"
-            notes.append(f"{few} at this alpha; a larger rank comes closer")
-        if self.tiles.held < 1.0:
-            share = f"{1 - self.tiles.held:.0%} of the kernel matrix ({format_bytes(tiled_bytes(n))}) do not fit into"
-            notes.append(
-                f"{share} the memory limit and were computed again in every iteration; a higher limit is faster"
-            )
-        return notes
+        left = self.anchors.left * len(self.task.rows.Y) * mean_diagonal(self.low.kernel, self.task.rows.X)
+        few = few_anchors_note(len(self.anchors.points), left, alpha)
+        return [*unsolved_note(unsolved), *few, *not_held_note(self.tiles, len(self.task.rows.Y))]
 
 
 def finish_on_matrix(found: Iterated, known: AllRows) -> LikelihoodSolution:

@@ -82,8 +82,8 @@ class KernelSystems:
         found = Duals(step.coef, offset + step.offset, step.f + offset[:, None])
         constant = Duals(none.coef, np.full_like(offset, self.centre), np.full_like(f, self.centre))
         good = self.value(found, alpha) < self.value(constant, alpha)
-        pairs = zip(found[:3], constant[:3], strict=True)
-        return Duals(*(np.where(good.reshape(-1, *[1] * (x.ndim - 1)), x, other) for x, other in pairs))
+        coef, f = (np.where(good[:, None], *pair) for pair in ((found.coef, constant.coef), (found.f, constant.f)))
+        return Duals(coef, np.where(good, found.offset, constant.offset), f)
 
     def times(self, V: Floats) -> Floats:
         """Return K v (S, n)."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import Tile, tile_products
-from salsa._utils.memory import TILE, tile_bytes
+from salsa._utils.memory import TILE, format_bytes, tile_bytes, tiled_bytes
 from salsa._utils.progress import Told, each, unheard
 from salsa.data.rows import mapped
 from salsa.kernels import Kernel
@@ -200,6 +200,15 @@ class KernelTiles:
             group.add(group.sums(products, len(V)), out)
         out *= self.source.scale
         return out
+
+
+def not_held_note(tiles: Tiles, n: int) -> list[str]:
+    """Return a note on tiles of n rows that are not held, if there are any."""
+    if tiles.held == 1.0:
+        return []
+    size = format_bytes(tiled_bytes(n, double=tiles.double))
+    share = f"{1 - tiles.held:.0%} of the kernel matrix ({size}) do not fit into the memory limit"
+    return [f"{share} and were computed again in every iteration; a higher limit is faster"]
 
 
 def least_alpha(kernel: Kernel, X: Floats) -> float:
