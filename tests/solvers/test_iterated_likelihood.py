@@ -104,6 +104,13 @@ def test_rows_of_weight_two_are_rows_twice():
     np.testing.assert_allclose(doubled.predict(X), weighted.predict(X), rtol=1e-5)
 
 
+def test_blocks_give_the_bits_of_rows_in_memory():
+    X, y, _ = table("poisson")
+    settings = PCG | {"alpha": 0.05, "loss": "poisson"}
+    read = SalsaRegressor(**settings).fit_blocks([(X[:100], y[:100]), (X[100:], y[100:])])
+    np.testing.assert_array_equal(read.predict(X), SalsaRegressor(**settings).fit(X, y).predict(X))
+
+
 def test_threads_do_not_change_a_bit():
     one, two = (fitted("classes", n_jobs=jobs) for jobs in (1, 2))
     np.testing.assert_array_equal(one.expansion_.coef, two.expansion_.coef)
