@@ -36,7 +36,7 @@ CHANGED = 2.0  # factor of a curvature beyond which preconditioners follow
 LEFT = 0.01  # share of the promised decrease that a Newton step may leave
 STALLED = 3  # steps that promise no less than before, after which rounding errors are all that is left
 MOST_CORRECTIONS = 5
-EXACT = 1e-7  # change of f in float64, as a share of its size, at which it needs no correction
+EXACT, UNSETTLED = 1e-7, 1e-4  # changes of f in float64, as shares of its size, that end corrections, or need a note
 
 Times = Callable[[Floats], Floats]  # V (S, n) -> the products of a matrix (n, n) with its rows
 
@@ -111,7 +111,8 @@ class KernelSystems:
         fewest, waited = np.inf, 0
         for _ in range(MOST_STEPS):
             step, promised = NewtonSystem(self, alpha, now).step(0.1 * least, LEFT)
-            going, change = np.abs(promised) > least, float(np.max(np.abs(promised) / value))
+            going = ~(np.abs(promised) <= least)  # also where rounding errors have led to NaN
+            change = float(np.max(np.abs(promised) / np.maximum(value, np.finfo(float).tiny)))
             if not going.any():
                 return now._replace(converged=True)
             waited = 0 if change < 0.5 * fewest else waited + 1
@@ -123,14 +124,15 @@ class KernelSystems:
 
     def corrected(self, alpha: float, now: Duals, in_double: Times, tolerance: float) -> Duals:
         """Return the minimum for products with K in float64: functions are computed again until they stay the same."""
+        change = np.inf
         for _ in range(MOST_CORRECTIONS):
             f = in_double(now.coef) + now.offset[:, None]
-            same = np.abs(f - now.f).max() <= EXACT * np.abs(f).max()
+            change = float(np.abs(f - now.f).max() / (np.abs(f).max() or 1.0))
             now = now._replace(f=f)
-            if same:
+            if change <= EXACT:
                 break
             now = self.solve(alpha, now, tolerance)
-        return now
+        return now._replace(converged=now.converged and change <= UNSETTLED)
 
     def _descend(
         self, alpha: float, now: Duals, value: Floats, step: Duals, promised: Floats
@@ -144,8 +146,9 @@ class KernelSystems:
             if not short.any():
                 return moved, found, bool(size.any())
             size = np.where(short, 0.5 * size, size)
-        moved = now.moved(step, np.where(short, 0.0, size))
-        return moved, self.value(moved, alpha), bool((size > 0).any())
+        size = np.where(short, 0.0, size)
+        moved = now.moved(step, size)
+        return moved, self.value(moved, alpha), bool(size.any())
 
 
 class NewtonSystem:
