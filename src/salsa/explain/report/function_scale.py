@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from salsa.data.transforms import TargetTransform
 from salsa.explain.report.phrases import short, some
 from salsa.explain.subject import Subject
 from salsa.fitted import Fitted, fitted_of
@@ -17,7 +18,7 @@ class FunctionScale(NamedTuple):
     """The name of the values of f, and the way from f to the prediction that the page shows."""
 
     name: str  # a name of the values of f, such as "prediction" or "log odds of yes"
-    link: str = "identity"  # "identity", "logistic", "softmax" or "log"
+    link: str = "identity"  # "identity", "logistic", "softmax", "log" or "smeared", the way back from a transform
     response: str = "Prediction"  # name of the response
     labels: tuple[str, ...] = ()  # names of the classes
 
@@ -36,6 +37,8 @@ def scale_of(model: Any, subject: Subject, output: int) -> FunctionScale:
     """Return the scale of the function of an output."""
     fitted = fitted_of(model)
     kept = fitted.uncertainty
+    if isinstance(fitted.transform, TargetTransform):
+        return FunctionScale(subject.target, "smeared")
     if not isinstance(kept, ScoredUncertainty):
         return FunctionScale(subject.target)
     names = () if fitted.classes is None else tuple(str(label) for label in fitted.classes)
