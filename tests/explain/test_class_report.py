@@ -297,7 +297,8 @@ def test_output_chooses_the_class_by_position_or_label(tmp_path):
     )
     assert {**first, "byline": ""} == {**second, "byline": ""}
     assert first["effectName"] == "effect on the log probability of c, centred over classes"
-    assert "class c. write_report(..., output=0) is about a." in first["fitted"]["notes"][-1]
+    further = "; write_report(..., output=0) or salsa explain --class 'a' --out is about 'a'."
+    assert first["fitted"]["notes"][-1].endswith("log probability of c, centred over classes" + further)
     shares = {feature["name"]: feature["total"] for feature in first["importance"]["features"]}
     expected = decompose(model, output=2).sobol().set_index("feature")["total"]
     assert shares["dose"] == pytest.approx(expected["dose"])
