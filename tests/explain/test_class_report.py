@@ -303,6 +303,14 @@ def test_output_chooses_the_class_by_position_or_label(tmp_path):
     expected = decompose(model, output=2).sobol().set_index("feature")["total"]
     assert shares["dose"] == pytest.approx(expected["dose"])
     assert first["quality"]["classes"]["chosen"] == 2
+    assert decompose(model, output="c").output == 2
+    values = shapley(model, X[:2])
+    np.testing.assert_array_equal(values.parts("c").to_numpy(), values.values[:, :, 2])
+    assert values.interactions(1, "c").sum(axis=1).to_numpy() == pytest.approx(values.values[1, :, 2])
+    assert values.plot(1, output="c").base_value == values.base_value[2]
+    for refused in (lambda: decompose(model, output="d"), lambda: values.plot(output="d")):
+        with pytest.raises(ValueError, match="output='d' is no class of the model: the classes are 'a', 'b' and 'c'"):
+            refused()
 
 
 def test_the_report_of_two_classes_is_about_the_second_class(tmp_path):

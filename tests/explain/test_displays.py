@@ -657,7 +657,7 @@ class TestWaterfall:
         explained = shapley(weighted[0], weighted[1][:2])
         with pytest.raises(ValueError, match="row=2: 2 rows were explained"):
             explained.plot(2)
-        with pytest.raises(ValueError, match="output=2: there are 2 outputs"):
+        with pytest.raises(ValueError, match="output=2: this model has 2 outputs"):
             explained.plot(0, output=2)
 
 

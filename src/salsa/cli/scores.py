@@ -53,7 +53,8 @@ def score_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["loss"] == CLASSES:
         yield from _class_fields(summary)
     elif summary["r2"] is not None:
-        yield "R2", f"{_with_error(summary['r2'], summary)} in cross-validation{_doubt(summary['r2'], summary, 'the mean')}"
+        doubt = _doubt(summary["r2"], summary, "the mean")
+        yield "R2", f"{_with_error(summary['r2'], summary)} in cross-validation{doubt}"
     elif summary["d2"] is not None:
         share = f"{_with_error(summary['d2'], summary)} in cross-validation"
         what = f"the share of the {LOSSES[summary['loss']]} that is explained"
@@ -142,7 +143,8 @@ def _class_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     share = found["log_loss"] / found["shares_log_loss"]
     doubt = _doubt(1 - share, summary, "the class shares")
     error = "" if summary["standard_error"] is None else f" +/- {summary['standard_error']:.4f}"
-    yield "log loss", f"{found['log_loss']:.4f} on held-out rows: {share:.4f}{error} of the class shares' log loss{doubt}"
+    of_shares = f"{share:.4f}{error} of the class shares' log loss{doubt}"
+    yield "log loss", f"{found['log_loss']:.4f} on held-out rows: {of_shares}"
     yield "accuracy", f"{found['accuracy']:.4f} on held-out rows"
     if "auc" in found:
         yield "AUC", f"{found['auc']:.4f} on held-out rows"

@@ -1,15 +1,13 @@
-"""The scale of the fitted function in words, its way back to the target, and the class that a report is about."""
+"""The scale of the fitted function in words, and its way back to the target."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from salsa.data.transforms import TargetTransform
-from salsa.explain.report.phrases import short, some
+from salsa.explain.report.phrases import short
 from salsa.explain.subject import Subject
-from salsa.fitted import Fitted, fitted_of
+from salsa.fitted import fitted_of
 from salsa.losses import Gamma, Logistic, Poisson, Quantile, Softmax
 from salsa.uncertainty.scored import ScoredUncertainty
 
@@ -57,34 +55,3 @@ def scale_of(model: Any, subject: Subject, output: int) -> FunctionScale:
     if isinstance(loss, Quantile):
         return FunctionScale("prediction", response=f"{100 * loss.level:g} % quantile")
     return FunctionScale("prediction")
-
-
-def function_number(model: Any, output: Any) -> int:
-    """Return the number of the function that `output` names: a position, or the label of a class.
-
-    Whole numbers are positions. Two classes have one function, the log odds of the second class.
-    """
-    fitted = fitted_of(model)
-    is_position = isinstance(output, int | np.integer) and not isinstance(output, bool | np.bool_)
-    if fitted.classes is None:
-        return int(output) if is_position else _refuse_number(output, fitted)
-    labels = fitted.classes.tolist()
-    if is_position:
-        if not 0 <= output < len(labels):
-            known = some([f"{k} ({label!r})" for k, label in enumerate(labels)], 10)
-            raise ValueError(f"output={output!r}: the positions of the classes are {known}")
-        return 0 if len(labels) == 2 else int(output)
-    wanted = output.item() if isinstance(output, np.generic) else output
-    if wanted not in labels:
-        known = some([repr(label) for label in labels], 10)
-        raise ValueError(f"output={output!r} is no class of the model: the classes are {known}")
-    if len(labels) == 2 and wanted == labels[0]:
-        raise ValueError(
-            f"output={output!r}: two classes have one function, the log odds of {labels[1]!r}; leave output out"
-        )
-    return 0 if len(labels) == 2 else labels.index(wanted)
-
-
-def _refuse_number(output: Any, fitted: Fitted) -> int:
-    outputs = fitted.expansion.coef.shape[1]
-    raise ValueError(f"output={output!r}: this model has {outputs} outputs, numbered from 0")
