@@ -184,7 +184,9 @@ class TestRows:
         told = "column 'colour': 1 row, such as 'mauve'"
         assert told in call("explain", "mixed.salsa", "new.csv", "--row", "1")[2]
         assert told not in call("explain", "mixed.salsa", "new.csv", "--row", "2")[2]
-        expected = [call("explain", "mixed.salsa", "new.csv", "--row", "2", *more)[1] for more in ((), ("--effects", "a"))]
+        expected = [
+            call("explain", "mixed.salsa", "new.csv", "--row", "2", *more)[1] for more in ((), ("--effects", "a"))
+        ]
         assert expected[1].endswith(expected[0].split("\n\n")[-1])
 
     @pytest.mark.parametrize(
