@@ -1,13 +1,16 @@
 """The conditions of a run: the arguments of the command line, full or tiny sizes, and the packages that are installed.
 
 Every benchmark takes --tiny, which runs the same code on few rows, and on tables of scikit-learn where the full run
-reads those of another package. The tests run every benchmark in this way.
+reads those of another package. The tests run every benchmark in this way. Benchmarks with a `Figures` take --out FILE,
+too, and append the figures that they print to this csv (docs/evidence.md).
 """
 
 from __future__ import annotations
 
+import csv
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TypeVar
 
 Size = TypeVar("Size")
@@ -31,3 +34,35 @@ def installed(package: str) -> bool:
     if not found:
         print(f"{package} is not installed: its side of the comparison is left out")
     return found
+
+
+class Figures:
+    """Figures that a benchmark appends to the csv of --out, row by row; without --out they are only printed.
+
+    A run that was interrupted goes on: `has` tells whether the file has a row with some values, from an earlier run.
+    """
+
+    def __init__(self) -> None:
+        self.path = None
+        if "--out" in ARGUMENTS:
+            place = ARGUMENTS.index("--out")
+            self.path = Path(ARGUMENTS[place + 1])
+            del ARGUMENTS[place : place + 2]
+
+    def rows(self) -> list[dict[str, str]]:
+        if self.path is None or not self.path.exists():
+            return []
+        with self.path.open(encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def has(self, **values: object) -> bool:
+        return any(all(row[name] == str(value) for name, value in values.items()) for row in self.rows())
+
+    def add(self, **row: object) -> None:
+        if self.path is None:
+            return
+        with self.path.open("a", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(row), lineterminator="\n")
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerow(row)
