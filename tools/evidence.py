@@ -66,14 +66,22 @@ def entered(register: str, name: str, **values: str) -> str:
     return before + head + entry + gap + after
 
 
+def commit_of(result: Result) -> str:
+    """Return the commit of the code that was measured, with a plus if files of it have changed since."""
+
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
+
+    changed = git("status", "--porcelain", "--", *result.measured_code)
+    return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+
+
 def keep(result: Result) -> None:
     """Move the file to docs/results, and enter when, from what code and where it was measured."""
     shutil.move(made(result), RESULTS / f"{result.name}.csv")
-    describe = ["git", "describe", "--always", "--dirty", "--exclude=*"]
-    commit = subprocess.run(describe, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
     register = RESULTS / "register.toml"
     text = register.read_text(encoding="utf-8")
-    values = {"date": date.today().isoformat(), "commit": f'"{commit}"', "machine": f'"{machine()}"'}
+    values = {"date": f"{date.today()}", "commit": f'"{commit_of(result)}"', "machine": f'"{machine()}"'}
     register.write_text(entered(text, result.name, **values), encoding="utf-8")
 
 
