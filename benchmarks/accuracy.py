@@ -336,12 +336,12 @@ def with_release(results: pd.DataFrame, path: Path) -> pd.DataFrame:
 
 
 def by_table(results: pd.DataFrame) -> pd.DataFrame:
-    """Return the numbers of rows and features, the errors of all methods, and salsa's ratio to the best rival."""
+    """Return rows and features, the errors of all methods, salsa's ratio to the best rival, and the best method."""
     mse = errors(results).replace(np.inf, np.nan)
     mse = mse[summarise(results).index]  # in the order of mean ranks
-    sizes = results.groupby("table")[["n", "D"]].first().astype(int)
-    best = mse[rivals_of("salsa", mse)].min(axis=1)
-    return sizes.join(mse).assign(**{"salsa / best rival": mse.get("salsa", np.nan) / best})
+    sizes = results.groupby("table")[["n", "D"]].first().astype(int).astype(str).agg(", ".join, axis=1).rename("n, D")
+    ratio = mse.get("salsa", np.nan) / mse[rivals_of("salsa", mse)].min(axis=1)
+    return mse.assign(**{"salsa / best rival": ratio, "lowest": mse.idxmin(axis=1)}).join(sizes)
 
 
 def print_tables(results: pd.DataFrame) -> None:

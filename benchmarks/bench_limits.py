@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from salsa import SalsaRegressor
 
 TEST_ROWS = size(2000, 200)
-FIGURES = Figures()
+FIGURES = Figures(resumes=True)
 
 
 def trees():

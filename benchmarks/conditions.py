@@ -2,13 +2,14 @@
 
 Every benchmark takes --tiny, which runs the same code on few rows, and on tables of scikit-learn where the full run
 reads those of another package. The tests run every benchmark in this way. Benchmarks with a `Figures` take --out FILE,
-too, and append the figures that they print to this csv (docs/evidence.md).
+too, and write the figures that they print to this csv (docs/evidence.md).
 """
 
 from __future__ import annotations
 
 import csv
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeVar
@@ -36,18 +37,25 @@ def installed(package: str) -> bool:
     return found
 
 
-class Figures:
-    """Figures that a benchmark appends to the csv of --out, row by row; without --out they are only printed.
+@cache
+def _out() -> Path | None:
+    """Take --out and its file out of the arguments, which have it only once."""
+    if "--out" not in ARGUMENTS:
+        return None
+    place = ARGUMENTS.index("--out")
+    path = Path(ARGUMENTS[place + 1])
+    del ARGUMENTS[place : place + 2]
+    return path
 
-    A run that was interrupted goes on: `has` tells whether the file has a row with some values, from an earlier run.
+
+class Figures:
+    """Figures that a benchmark writes to the csv of --out, row by row; without --out they are only printed.
+
+    With resumes=True, rows of an earlier run are kept: `has` tells whether there is a row with some values.
     """
 
-    def __init__(self) -> None:
-        self.path = None
-        if "--out" in ARGUMENTS:
-            place = ARGUMENTS.index("--out")
-            self.path = Path(ARGUMENTS[place + 1])
-            del ARGUMENTS[place : place + 2]
+    def __init__(self, resumes: bool = False) -> None:
+        self.path, self.mode = _out(), "a" if resumes else "w"
 
     def rows(self) -> list[dict[str, str]]:
         if self.path is None or not self.path.exists():
@@ -61,7 +69,8 @@ class Figures:
     def add(self, **row: object) -> None:
         if self.path is None:
             return
-        with self.path.open("a", encoding="utf-8", newline="") as file:
+        with self.path.open(self.mode, encoding="utf-8", newline="") as file:
+            self.mode = "a"
             writer = csv.DictWriter(file, list(row), lineterminator="\n")
             if file.tell() == 0:
                 writer.writeheader()

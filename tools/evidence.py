@@ -5,9 +5,11 @@
 Runs the commands of docs/results/register.toml one after another: of the files that are named; without names, of those
 that are missing or stale (tools/figures.py says when). --since also takes files that were measured before a day.
 
-A command writes to build/evidence first. After an interruption the next run goes on there, because benchmarks append
-rows. When a command is done, the file goes to docs/results, and the register gets date, commit and machine. Files that
-are marked `by_hand` are listed: their commands only print.
+A file that is computed from other result files follows them.
+
+A command writes to build/evidence/NAME first. After an interruption the next run goes on there, because long benchmarks
+append rows. When a command is done, the file goes to docs/results, and the register gets date, commit and machine.
+Files that are marked `by_hand` are listed: their commands only print.
 """
 
 import argparse
@@ -38,18 +40,18 @@ def machine() -> str:
 
 def made(result: Result) -> Path:
     """Return the file that the command makes."""
-    return WORK / (result.makes or f"{result.name}.csv")
+    return WORK / result.name / (result.makes or f"{result.name}.csv")
 
 
 def command_of(result: Result) -> list[str]:
     """Return the words of the command, with the file that it writes to."""
     text = result.command if "{" in result.command else f"{result.command} --out {{out}}"
-    return [word.format(out=made(result), folder=WORK) for word in shlex.split(text)]
+    return [word.format(out=made(result), folder=WORK / result.name) for word in shlex.split(text)]
 
 
 def run(result: Result) -> bool:
     """Run the command of a result with the programs beside this Python; return whether the file was written."""
-    WORK.mkdir(parents=True, exist_ok=True)
+    (WORK / result.name).mkdir(parents=True, exist_ok=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     command = command_of(result)
     print(f"{result.name}: {shlex.join(command)}", flush=True)
@@ -78,17 +80,19 @@ def commit_of(result: Result) -> str:
 
 def keep(result: Result) -> None:
     """Move the file to docs/results, and enter when, from what code and where it was measured."""
-    shutil.move(made(result), RESULTS / f"{result.name}.csv")
+    shutil.move(made(result), result.path)
+    shutil.rmtree(WORK / result.name)
     register = RESULTS / "register.toml"
     text = register.read_text(encoding="utf-8")
     values = {"date": f"{date.today()}", "commit": f'"{commit_of(result)}"', "machine": f'"{machine()}"'}
     register.write_text(entered(text, result.name, **values), encoding="utf-8")
 
 
-def wanted(result: Result, names: list[str], since: date | None, released: list[date]) -> bool:
-    if names:
-        return result.name in names
-    if not result.path.exists() or (since and result.date < since):
+def wanted(result: Result, inputs: list[Result], since: date | None, released: list[date]) -> bool:
+    """Whether a result is missing, older than a day or than its inputs, or stale; never while an input is missing."""
+    if not all(source.path.exists() for source in inputs):
+        return False
+    if not result.path.exists() or (since and result.date < since) or any(s.date > result.date for s in inputs):
         return True
     return figures.is_stale(result, released, figures.first_change(result.measured_code, result.date))
 
@@ -102,12 +106,17 @@ def main(arguments: list[str]) -> int:
     if unknown := set(options.names) - set(results):
         parser.error(f"not in the register: {', '.join(sorted(unknown))}")
     released = figures.releases((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
-    left = []
-    for result in [result for result in results.values() if wanted(result, options.names, options.since, released)]:
+    left, measured = [], set[str]()
+    for name, result in results.items():
+        inputs = [results[source] for source in result.inputs]
+        asked = name in options.names if options.names else wanted(result, inputs, options.since, released)
+        if not asked and measured.isdisjoint(result.inputs):
+            continue
         if result.by_hand:
             left.append(f"{result.name}: run `{result.command}`, and copy the figures that it prints")
         elif run(result):
             keep(result)
+            measured.add(name)
         else:
             left.append(f"{result.name}: failed; what it measured is in {WORK}")
     left += figures.compare(ROOT, write=True)

@@ -11,15 +11,16 @@ machine of the measurement, and the key columns, which tell its rows apart. A pa
    and salsa.
 2. A comment above a table, `<!-- table: parity | k | R2[salsa] | R2[LightGBM] -->`: what each column of the table
    shows. A key column takes its key from the cell (or from a comment in the cell, or from the cell above if it is
-   empty); `R2[salsa]` has the other keys; an empty place is text, which is not compared. Without places the table has
-   the columns of the file. A line with the date and the command follows the comment.
+   empty); `R2[salsa]` has the other keys; `speed.seconds` is in another file; an empty place is text, which is not
+   compared, and neither is an empty cell. Without places the table has the columns of the file. A line with date and command follows the comment.
 
 A page may print fewer digits than the file. A number before % is 100 times the number in the file; a value that is no
 number is compared as text. The check fails where
 
 - a number is not the one of the file at the printed precision, or file, column, row or caption are missing;
-- a file has no entry, or an entry no file;
+- a file has no entry in the register;
 - a file is stale: two releases of CHANGELOG.md contain code that it measures and that is newer than the measurement;
+- a file is older than a file that it is computed from;
 - a page of the list `complete` has a table with a decimal number that is bound to no file.
 """
 
@@ -68,16 +69,24 @@ class Result:
 
     @property
     def caption(self) -> str:
-        return f"*Measured on {self.date.day} {self.date:%B %Y} by `{self.command}`.*"
+        command = re.sub(r" --\w+ \{\w+\}", "", self.command)  # without the place that the register says
+        return f"*Measured on {self.date.day} {self.date:%B %Y} by `{command}`.*"
 
     @property
     def measured_code(self) -> list[str]:
         """Return the paths that the figures depend on: by default the library and the programs of the command."""
         return self.code or ["src", *re.findall(r"\b(?:benchmarks|tools|examples)/[\w/]+\.py", self.command)]
 
+    @property
+    def inputs(self) -> list[str]:
+        """Return the names of the result files that this one is computed from."""
+        return re.findall(r"docs/results/(\w+)\.csv", " ".join([self.command, *self.code]))
+
     @cached_property
     def rows(self) -> list[dict[str, str]]:
         """Return the rows; a fit that failed has another row if it was repeated."""
+        if not self.path.exists():
+            raise MissingError(f"{self.path.name} is missing; `{self.command}` makes it")
         with self.path.open(encoding="utf-8", newline="") as file:
             return [row for row in csv.DictReader(file) if row.get("status") != "failed"]
 
@@ -250,7 +259,8 @@ class Page:
         new = []
         for cell, column in zip(cells, columns, strict=True):
             try:
-                new.append(cell if not column or column in result.keys else self._cell(cell, column, result, keys))
+                text = plain(cell) in ("", "-") or not column or column in result.keys
+                new.append(cell if text else self._cell(cell, column, result, keys))
             except MissingError as missing:
                 self.problems.append((at + 1, str(missing)))
                 new.append(cell)
@@ -258,6 +268,8 @@ class Page:
 
     def _cell(self, cell: str, column: str, result: Result, keys: dict[str, str]) -> str:
         name, _, given = column.rstrip("]").partition("[")
+        if (other := name.partition("."))[0] in self.results:
+            result, name = self.result(other[0]), other[2]
         others = iter(key.strip() for key in given.split(";"))
         return written(
             cell, result.value(name, [keys[key] if key in keys else next(others, "") for key in result.keys])
@@ -309,12 +321,15 @@ def problems_of_files(results: dict[str, Result], folder: Path, released: list[d
         if path.stem not in results:
             yield f"{path.name}: not in the register"
     for result in results.values():
-        if not result.path.exists():
-            yield f"{result.path.name}: missing; `{result.command}` makes it"
-        elif missing := [key for key in result.keys if key not in result.columns]:
+        if not result.path.exists():  # not measured yet; a page that quotes it fails
+            continue
+        if missing := [key for key in result.keys if key not in result.columns]:
             yield f"{result.path.name}: no key columns {missing}"
-        elif len({tuple(row[key] for key in result.keys) for row in result.rows}) < len(result.rows):
+        if len({tuple(row.get(key) for key in result.keys) for row in result.rows}) < len(result.rows):
             yield f"{result.path.name}: two rows have the same {result.keys}"
+        for name in result.inputs:
+            if results[name].path.exists() and results[name].date > result.date:
+                yield f"{result.path.name}: older than {name}.csv, which it is computed from"
         if is_stale(result, released, first_change(result.measured_code, result.date) if len(released) > 1 else None):
             yield f"{result.path.name}: stale, two releases are newer than its date, {result.date}: make evidence"
 
@@ -336,10 +351,9 @@ def compare(root: Path, write: bool) -> list[str]:
     results, register = read_register(folder)
     released = releases((root / "CHANGELOG.md").read_text(encoding="utf-8"))
     failures = list(problems_of_files(results, folder, released))
-    present = {name: result for name, result in results.items() if result.path.exists()}
     for path in pages(root):
         text, shown = path.read_text(encoding="utf-8"), path.relative_to(root)
-        page = Page(text, present)
+        page = Page(text, results)
         failures += [f"{shown}:{line}: {problem}" for line, problem in page.problems]
         if shown.as_posix() in register.get("complete", []):
             failures += [f"{shown}:{line}: a table with figures is bound to no file" for line in page.unbound]
@@ -354,7 +368,12 @@ def compare(root: Path, write: bool) -> list[str]:
 def unbound(root: Path) -> list[str]:
     results, _ = read_register(root / "docs" / "results")
     found = [(path.relative_to(root), Page(path.read_text(encoding="utf-8"), results)) for path in pages(root)]
-    return [f"{path}:{line}: {page.lines[line - 1][:100]}" for path, page in found for line in page.unbound]
+    return [
+        f"{path}:{line}: {page.lines[line - 1][:100]}"
+        for path, page in found
+        for line in page.unbound
+        if line - 1 not in page.unbound  # the first of the lines
+    ]
 
 
 def main(arguments: list[str]) -> int:
