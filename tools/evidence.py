@@ -26,7 +26,10 @@ from pathlib import Path
 import figures
 from figures import ROOT, Result
 
-RESULTS, WORK = ROOT / "docs" / "results", ROOT / "build" / "evidence"
+
+def folder_of(result: Result) -> Path:
+    """Return the folder that the command writes to."""
+    return ROOT / "build" / "evidence" / result.name
 
 
 def machine() -> str:
@@ -40,18 +43,18 @@ def machine() -> str:
 
 def made(result: Result) -> Path:
     """Return the file that the command makes."""
-    return WORK / result.name / (result.makes or f"{result.name}.csv")
+    return folder_of(result) / (result.makes or f"{result.name}.csv")
 
 
 def command_of(result: Result) -> list[str]:
     """Return the words of the command, with the file that it writes to."""
     text = result.command if "{" in result.command else f"{result.command} --out {{out}}"
-    return [word.format(out=made(result), folder=WORK / result.name) for word in shlex.split(text)]
+    return [word.format(out=made(result), folder=folder_of(result)) for word in shlex.split(text)]
 
 
 def run(result: Result) -> bool:
     """Run the command of a result with the programs beside this Python; return whether the file was written."""
-    (WORK / result.name).mkdir(parents=True, exist_ok=True)
+    folder_of(result).mkdir(parents=True, exist_ok=True)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
     command = command_of(result)
     print(f"{result.name}: {shlex.join(command)}", flush=True)
@@ -81,8 +84,8 @@ def commit_of(result: Result) -> str:
 def keep(result: Result) -> None:
     """Move the file to docs/results, and enter when, from what code and where it was measured."""
     shutil.move(made(result), result.path)
-    shutil.rmtree(WORK / result.name)
-    register = RESULTS / "register.toml"
+    shutil.rmtree(folder_of(result))
+    register = result.path.parent / "register.toml"
     text = register.read_text(encoding="utf-8")
     values = {"date": f"{date.today()}", "commit": f'"{commit_of(result)}"', "machine": f'"{machine()}"'}
     register.write_text(entered(text, result.name, **values), encoding="utf-8")
@@ -102,13 +105,13 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help="result files, without .csv")
     parser.add_argument("--since", type=date.fromisoformat, metavar="DATE", help="measure anew what is older")
     options = parser.parse_args(arguments)
-    results, _ = figures.read_register(RESULTS)
+    results, _ = figures.read_register(ROOT / "docs" / "results")
     if unknown := set(options.names) - set(results):
         parser.error(f"not in the register: {', '.join(sorted(unknown))}")
     released = figures.releases((ROOT / "CHANGELOG.md").read_text(encoding="utf-8"))
     left, measured = [], set[str]()
     for name, result in results.items():
-        inputs = [results[source] for source in result.inputs]
+        inputs = [results[source] for source in result.inputs if source in results]
         asked = name in options.names if options.names else wanted(result, inputs, options.since, released)
         if not asked and measured.isdisjoint(result.inputs):
             continue
@@ -118,7 +121,7 @@ def main(arguments: list[str]) -> int:
             keep(result)
             measured.add(name)
         else:
-            left.append(f"{result.name}: failed; what it measured is in {WORK}")
+            left.append(f"{result.name}: failed; what it measured is in {folder_of(result)}")
     left += figures.compare(ROOT, write=True)
     print("\n".join(left) or "All results are measured, and the pages have their figures.")
     return int(bool(left))

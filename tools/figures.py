@@ -11,8 +11,9 @@ machine of the measurement, and the key columns, which tell its rows apart. A pa
    and salsa.
 2. A comment above a table, `<!-- table: parity | k | R2[salsa] | R2[LightGBM] -->`: what each column of the table
    shows. A key column takes its key from the cell (or from a comment in the cell, or from the cell above if it is
-   empty); `R2[salsa]` has the other keys; `speed.seconds` is in another file; an empty place is text, which is not
-   compared, and neither is an empty cell. Without places the table has the columns of the file. A line with date and command follows the comment.
+   empty). `R2[salsa]` has the other keys; `speed.seconds` is in another file. An empty place is text, which is not
+   compared, and neither is an empty cell. Without places the table has the columns of the file. A line with date and
+   command follows the comment.
 
 A page may print fewer digits than the file. A number before % is 100 times the number in the file; a value that is no
 number is compared as text. The check fails where
@@ -68,9 +69,13 @@ class Result:
     by_hand: bool = False
 
     @property
+    def shown_command(self) -> str:
+        """Return the command without the place for its file."""
+        return re.sub(r" --\w+ \{\w+\}", "", self.command)
+
+    @property
     def caption(self) -> str:
-        command = re.sub(r" --\w+ \{\w+\}", "", self.command)  # without the place that the register says
-        return f"*Measured on {self.date.day} {self.date:%B %Y} by `{command}`.*"
+        return f"*Measured on {self.date.day} {self.date:%B %Y} by `{self.shown_command}`.*"
 
     @property
     def measured_code(self) -> list[str]:
@@ -285,7 +290,12 @@ class Page:
 
 
 def index_of_results(results: dict[str, Result]) -> list[str]:
-    rows = [f"| [{r.name}](results/{r.path.name}) | {r.date} | {r.machine} | `{r.command}` |" for r in results.values()]
+    """Return the lines of a table of all results; those that are not measured yet have neither link nor date."""
+    rows = []
+    for result in results.values():
+        link, day = f"[{result.name}](results/{result.path.name})", f"{result.date}"
+        known = [link, day, result.machine] if result.path.exists() else [result.name, "not yet", ""]
+        rows.append(f"| {' | '.join(known)} | `{result.shown_command}` |")
     return ["| file | date | machine | command |", "|---|---|---|---|", *rows]
 
 
@@ -328,7 +338,9 @@ def problems_of_files(results: dict[str, Result], folder: Path, released: list[d
         if len({tuple(row.get(key) for key in result.keys) for row in result.rows}) < len(result.rows):
             yield f"{result.path.name}: two rows have the same {result.keys}"
         for name in result.inputs:
-            if results[name].path.exists() and results[name].date > result.date:
+            if name not in results:
+                yield f"{result.path.name}: computed from {name}.csv, which is not in the register"
+            elif results[name].path.exists() and results[name].date > result.date:
                 yield f"{result.path.name}: older than {name}.csv, which it is computed from"
         if is_stale(result, released, first_change(result.measured_code, result.date) if len(released) > 1 else None):
             yield f"{result.path.name}: stale, two releases are newer than its date, {result.date}: make evidence"
