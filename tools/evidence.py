@@ -67,7 +67,8 @@ def entered(register: str, name: str, **values: str) -> str:
     before, head, rest = register.partition(f"[results.{name}]\n")
     entry, gap, after = rest.partition("\n[")
     for key, value in values.items():
-        entry = re.sub(rf"^{key} = .*$", lambda _, line=f"{key} = {value}": line, entry, flags=re.MULTILINE)
+        lines = (f"{key} = {value}" if line.startswith(f"{key} = ") else line for line in entry.split("\n"))
+        entry = "\n".join(lines)
     return before + head + entry + gap + after
 
 

@@ -215,8 +215,10 @@ class Page:
         bare = COMMENT.sub("", QUOTED.sub("", line))
         if line.startswith("|") and re.search(r"(?<![\w.])\d+\.\d", re.sub(r"`[^`]*`", "", bare)):
             self.unbound.append(at + 1)
-        self.new.append(QUOTED.sub(lambda quoted: self._quoted(at, quoted), line))
-        if line.count("<!-- =") > len(QUOTED.findall(line)):
+        pieces = re.split(r"(`[^`]*`)", line)  # text, code, text, ...
+        pieces[::2] = [QUOTED.sub(lambda quoted: self._quoted(at, quoted), text) for text in pieces[::2]]
+        self.new.append("".join(pieces))
+        if any(text.count("<!-- =") > len(QUOTED.findall(text)) for text in pieces[::2]):
             self.problems.append((at + 1, "a comment `<!-- =...` does not follow a number"))
 
     def _quoted(self, at: int, quoted: re.Match[str]) -> str:
