@@ -275,8 +275,9 @@ class Page:
 
     def _cell(self, cell: str, column: str, result: Result, keys: dict[str, str]) -> str:
         name, _, given = column.rstrip("]").partition("[")
-        if (other := name.partition("."))[0] in self.results:
-            result, name = self.result(other[0]), other[2]
+        file, dot, rest = name.partition(".")
+        if dot and file in self.results:
+            result, name = self.result(file), rest
         others = iter(key.strip() for key in given.split(";"))
         return written(
             cell, result.value(name, [keys[key] if key in keys else next(others, "") for key in result.keys])
