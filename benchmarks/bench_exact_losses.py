@@ -1,11 +1,11 @@
 """Exact fits of classes and counts to many rows against low-rank fits: held-out loss on new rows, and CPU seconds.
 
-    python benchmarks/bench_exact_losses.py [6000 12000]
+    python benchmarks/bench_exact_losses.py [6000 12000] [smooth rough] [--out FILE]
 
 The log odds, and twice the logarithms of means of counts, are a smooth function of 8 features (a sine, a product and a
 line) or a rough one (steps, a product of steps and a kink). Kernels of equal relevances and order 2 are smooth or rough
 as the function is, so that nothing is learned. The first loss is that of the true probabilities or means. The
-arguments are numbers of rows; fits use one thread.
+arguments are numbers of rows and names of functions; fits use one thread.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from conditions import ARGUMENTS, size
+from conditions import ARGUMENTS, Figures, size
 from numpy.typing import NDArray
 from scipy.special import expit, xlogy
 
 from salsa import SalsaClassifier, SalsaRegressor
 
+FIGURES = Figures()
 D, NEW = 8, size(10_000, 200)
 Floats = NDArray[np.float64]
 Truth = Callable[[Floats], Floats]
@@ -62,21 +63,24 @@ def compare(n: int, truth: Truth, target: str) -> None:
     new_X, new_y, mean = table(NEW, 1, truth, target)
     judge, classes = (log_loss, True) if target == "classes" else (deviance, False)
     settings = {"order": 2, "relevance": "equal", "kernel": KERNELS[truth], "random_state": 0, "n_jobs": 1}
-    cells = [f"{n:6} rows, {target:7}, {truth.__name__:6}: truth {judge(new_y, mean):.4f}"]
+    case, best = f"{n} rows, {target}, {truth.__name__}", judge(new_y, mean)
+    print(f"{case}: loss of the truth {best:.4f}")
     for solver in ("lowrank", "pcg"):
         begin = time.process_time()
         model = SalsaClassifier(**settings) if classes else SalsaRegressor(loss="poisson", **settings)
         model.set_params(solver=solver, rank=min(2000, n // 2)).fit(X, y)
         seconds = time.process_time() - begin
-        found = model.predict_proba(new_X)[:, 1] if classes else model.predict(new_X)
-        cells.append(f"{solver} {judge(new_y, found):.4f} in {seconds:.1f} CPU s (alpha {model.alpha_:.2g})")
-        if solver == "lowrank":
-            cells.append(f"{len(model.expansion_.anchors)} anchors")
-    print("; ".join(cells), flush=True)
+        found = judge(new_y, model.predict_proba(new_X)[:, 1] if classes else model.predict(new_X))
+        anchors = len(model.expansion_.anchors)
+        print(
+            f"  {solver:7} {found:.4f}, {seconds:5.1f} CPU s, alpha {model.alpha_:.2g}, {anchors} anchors", flush=True
+        )
+        costs = {"CPU s": seconds, "alpha": model.alpha_, "anchors": anchors}
+        FIGURES.add(case=case, solver=solver, loss=found, best=best, **costs)
 
 
 if __name__ == "__main__":
-    for n in [int(argument) for argument in ARGUMENTS] or size((6000, 12_000), (150,)):
+    for n in [int(word) for word in ARGUMENTS if word.isdigit()] or size((6000, 12_000), (150,)):
         for target in ("classes", "counts"):
-            for truth in (smooth, rough):
+            for truth in [one for one in (smooth, rough) if one.__name__ in ARGUMENTS] or (smooth, rough):
                 compare(n, truth, target)
