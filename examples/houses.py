@@ -14,6 +14,7 @@ from salsa import SalsaRegressor
 from salsa.explain import decompose
 
 X = data("mosaicData", "SaratogaHouses").drop(columns="rownames")
+X["landValue"] /= 1000
 y = X.pop("price") / 1000
 
 model = SalsaRegressor(random_state=0).fit(X, y)
@@ -33,7 +34,7 @@ print(anova.importance().head(8).round(3).to_string(index=False))
 
 PANELS = {
     "livingArea": ("living area (square feet)", np.linspace(700, 4000, 100)),
-    "landValue": ("value of the land (US$)", np.linspace(1000, 150_000, 100)),
+    "landValue": ("value of the land (1000 US$)", np.linspace(1, 150, 100)),
     "bathrooms": ("bathrooms (0.5: a toilet and a sink)", [1, 1.5, 2, 2.5, 3, 3.5, 4]),
     "waterfront": ("on the waterfront", ["No", "Yes"]),
 }
@@ -42,7 +43,8 @@ figure, axes = plt.subplots(2, 2, figsize=(8, 6.4), sharey=True, layout="constra
 for ax, (feature, (title, points)) in zip(axes.flat, PANELS.items(), strict=True):
     effect = anova.effect(feature, points=[points])
     low, high = effect.values - 2 * effect.sd, effect.values + 2 * effect.sd
-    print(f"{title}, from {points[0]} to {points[-1]}: {effect.values[0]:.0f} to {effect.values[-1]:.0f}")
+    ends = [f"{points[k]} {effect.values[k]:+.0f} ± {2 * effect.sd[k]:.0f}" for k in (0, -1)]
+    print(f"{title}: {', '.join(ends)}")
     ax.axhline(0, color="0.6", lw=0.8)
     if len(points) < 10:
         ax.errorbar(points, effect.values, 2 * effect.sd, fmt="o", color="#0072b2", ms=7, capsize=4, lw=2)
@@ -53,5 +55,5 @@ for ax, (feature, (title, points)) in zip(axes.flat, PANELS.items(), strict=True
     ax.grid(axis="y", color="0.9")
     ax.spines[["top", "right"]].set_visible(False)
 axes[1, 1].margins(x=0.5)
-figure.supylabel("effect on the price (1000 US$)")
+figure.supylabel("effect on the price (1000 US$)", fontsize="medium")
 figure.savefig("houses.png", dpi=120)
