@@ -41,11 +41,11 @@ print(anova.orders().to_string(index=False))
 # Shares, two curves with their bands, what two features do together beyond their curves, leave-one-out predictions, and
 # one prediction taken apart.
 
-figure, axes = plt.subplots(2, 3, figsize=(15, 7.6), layout="constrained")
+figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
 anova.plot(ax=axes[0, 0])
 anova.effect("bmi (kg/m²)").plot(ax=axes[0, 1])
 anova.effect("log triglycerides").plot(ax=axes[0, 2])
 anova.effect("age (years)", "sex").plot(ax=axes[1, 0])
 PredictionDisplay.from_model(model).plot(ax=axes[1, 1])
 shapley(model, X).plot(row=0, ax=axes[1, 2])
-figure.savefig("effects.png", dpi=90)
+figure.savefig("effects.png", dpi=85)

@@ -47,7 +47,7 @@ def explained(truth, D, order, seed):
 
 KERNELS = {
     "order 1: curves": ("o-", "#0072b2"),
-    "order 2: curves and surfaces": ("D--", "#d55e00"),
+    "order 2: and surfaces": ("D--", "#d55e00"),
     "product of all features": ("s:", "black"),
 }
 plt.rcParams["font.size"] = 11
@@ -59,7 +59,7 @@ for ax, truth in zip(axes, (curves, surfaces), strict=True):
         scores = np.array([[explained(truth, D, order, seed) for D, order in cases] for seed in range(SEEDS)])
         mean, error = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(SEEDS)
         print(
-            f"truth: {truth.__name__:9} {kernel:28}", *np.round(mean, 3), " standard errors up to", error.max().round(3)
+            f"truth: {truth.__name__:9} {kernel:24}", *np.round(mean, 3), " standard errors up to", error.max().round(3)
         )
         ax.errorbar(DIMENSIONS, mean, error, fmt=style, color=color, capsize=3, label=kernel)
     ax.set(title=f"the truth is a sum of {truth.__name__}", xlabel="features D", xscale="log", ylim=(-0.05, 1.03))
