@@ -38,14 +38,14 @@ print(anova.importance().head(10).to_string(index=False))
 print(anova.orders().to_string(index=False))
 
 # %%
-# Shares, two curves with their bands, what two features do together beyond their curves, leave-one-out predictions, and
-# one prediction taken apart.
+# Left: shares, leave-one-out predictions, and one prediction taken apart. Right: two curves with their bands, and what
+# two features do together beyond their curves.
 
-figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
+figure, axes = plt.subplots(3, 2, figsize=(10, 10.5), layout="constrained")
 anova.plot(ax=axes[0, 0])
 anova.effect("bmi (kg/m²)").plot(ax=axes[0, 1])
-anova.effect("log triglycerides").plot(ax=axes[0, 2])
-anova.effect("age (years)", "sex").plot(ax=axes[1, 0])
-PredictionDisplay.from_model(model).plot(ax=axes[1, 1])
-shapley(model, X).plot(row=0, ax=axes[1, 2])
-figure.savefig("effects.png", dpi=85)
+PredictionDisplay.from_model(model).plot(ax=axes[1, 0])
+anova.effect("log triglycerides").plot(ax=axes[1, 1])
+shapley(model, X).plot(row=0, ax=axes[2, 0])
+anova.effect("age (years)", "sex").plot(ax=axes[2, 1])
+figure.savefig("effects.png", dpi=75)

