@@ -46,7 +46,7 @@ def row(method="ridge", n=30, trial=0, share=0.5, status=OK, seconds=1.0, order=
 
 
 def point(method, n, share):
-    return {"method": method, "n": n, "trials": 1, "share": share, "share_se": None, "status": OK}
+    return {"figure": "fig1a", "method": method, "n": n, "trials": 1, "share": share, "share_se": None, "status": OK}
 
 
 def write(path, rows):

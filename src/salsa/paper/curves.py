@@ -179,8 +179,9 @@ def _write_note(figure: Figure, points: Sequence[Point]) -> None:
     """Write the number of trials and the points that are not drawn below the axes."""
     trials = sorted({point["trials"] for point in points if point["status"] == OK})
     many = f"{trials[0]} to {trials[-1]} trials" if len(trials) > 1 else f"{trials[0]} trial{'s' * (trials[0] > 1)}"
+    several = len({point["figure"] for point in points}) > 1
     missing = [
-        f"{name_of(point['method'])} at n = {point['n']} ({point['status']})"
+        f"{name_of(point['method'])} at n = {point['n']}{several * (' in ' + point['figure'][-1])} ({point['status']})"
         for point in points
         if point["status"] != OK
     ]
