@@ -36,7 +36,7 @@ model = SalsaClassifier(random_state=0).fit(X, y)
 balanced = SalsaClassifier(class_weight="balanced", random_state=0).fit(X, y)
 
 # %%
-# How sure is it? Accuracy says nothing here: "nobody dies" is right nearly always. Two other questions count. Do those
+# How sure is it? Accuracy does not help here: "nobody dies" is right nearly always. Two other questions count. Do those
 # who died have higher probabilities (1 is always, 0.5 is chance)? Do as many die as the probabilities say?
 
 column = list(model.classes_).index("dead")
@@ -51,7 +51,7 @@ assert abs(p.mean() / died_new.mean() - 1) < 0.15
 
 # %%
 # ``class_weight="balanced"`` is often recommended for rare classes. The ranking is about the same, but the
-# probabilities are those of a table in which half of the people die. A decision needs no balance: act where the
+# probabilities belong to a table in which half of the people die. A decision needs no balance: act where the
 # probability exceeds the cost of a false alarm, divided by the cost of a missed death.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.4), layout="constrained")
@@ -82,7 +82,8 @@ for ax, name in zip(axes, ("speed (km/h)", "age (years)", BELT), strict=True):
 axes[2].set_xlim(np.log([0.4, 3.5]))
 
 # %%
-# Belts and airbags. The two values of such an effect move together, so that their standard deviations add up.
+# What do belts and airbags change? The two values of such an effect move together, so that their standard deviations
+# add up.
 
 odds = {}
 for name, safe in ((BELT, "belted"), ("airbag", "airbag")):
@@ -99,22 +100,20 @@ newer = table.assign(belted=table[BELT] == "belted").groupby("airbag")[["year of
 assert (newer.loc["airbag"] > newer.loc["none"]).all()
 
 # %%
-# Sets that hold the answer, with a promise for all people together and not for those who died. And who is in this
-# table?
+# Sets hold the answer as often as promised for all people together, and not for those who died. And the share of those
+# who died belongs to this table: severe crashes were investigated more often. Weights of the investigators undo that.
 
 for coverage in (0.95, 0.99):
     sets = model.predict_set(X_new, coverage=coverage)
     held = np.where(died_new, sets[:, column], sets[:, 1 - column])
     print(f"promised {coverage:.0%}: {held.mean():.1%} hold the answer, {held[died_new].mean():.0%} for those who died")
     assert abs(held.mean() - coverage) < 0.01
-
-# Severe crashes were investigated more often. The weights of the investigators undo that.
 everyone = np.average(dead == "dead", weights=table["weight"])
 print(f"{(dead == 'dead').mean():.1%} of the table died, {everyone:.2%} of the people that it stands for")
 
 # %%
-# **Conclusion.** Speed, age and the seat belt decide. Belts save lives; about airbags these rows do not tell, although
-# fewer people died in cars that had one: such cars are newer, and their occupants wore belts.
+# **Conclusion.** Speed, age and the seat belt decide. Belts save lives; about airbags these rows do not tell,
+# although fewer people died in cars that had one: such cars are newer, and their occupants wore belts.
 #
 # **What would be doubted.** The probabilities are for crashes as they were investigated; on the road they are lower.
 # Whether a belt was worn is what people said. Two occupants of a car share their crash, and may be in both halves.

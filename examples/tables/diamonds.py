@@ -2,7 +2,7 @@
 Fifty thousand diamonds
 =======================
 
-Of carat, colour, clarity and cut, what does a buyer pay for? The table has the prices of round diamonds: ``diamonds``
+Do buyers pay for carat, colour, clarity or cut? The table has the prices of round diamonds: ``diamonds``
 of R's package ggplot2. The program takes about a minute.
 """
 
@@ -60,9 +60,9 @@ assert coverage.iloc[2:].max() < 0.9
 assert error["salsa"] < 1.05 * error["boosted trees"]
 
 # %%
-# The effects of all four, as factors of the price. The bands of two standard deviations are hardly wider than the
-# lines, because so many rows know a mean well, but for large stones, which are few. The interval of a single stone is
-# another matter.
+# The effects of all four are shown as factors of the price. The bands of two standard deviations are hardly wider than
+# the lines, because so many rows know a mean well, but for large stones, which are few. The interval of a single stone
+# is another matter.
 
 anova = explain.decompose(model, rows=X_new)
 figure, axes = plt.subplots(1, 4, figsize=(16, 3.8), layout="constrained")
@@ -76,8 +76,8 @@ for ax, name in zip(axes, X, strict=True):
         ax.set_xlim(np.log([0.4, 2]))
 
 # %%
-# What matters, and the intervals of some stones. Over the rows as they are, the shares of the grades are negative: they
-# take back a part of the effect of the weight, because better stones are smaller.
+# The pictures show what matters, and the intervals of some stones. Over the rows as they are, the shares of the grades
+# are negative: they take back a part of the effect of the weight, because better stones are smaller.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")
 anova.plot(ax=left)
@@ -105,6 +105,6 @@ assert anova.importance()["term"].tolist()[:3] == ["carat", "clarity", "color"]
 # **Conclusion.** Buyers pay for weight, then for clarity and colour, and least for the cut. The best grades raise a
 # price by a factor, which the raw table hides.
 #
-# **What would be doubted.** One market at one time. Prices end abruptly at the dearest stone of the table, so that
-# dearer stones were left out: do not use the model for large ones. Some stones may be in the table more than once, and
-# a fit cannot tell these from stones that are alike. Coverage is below 90 % for the dearer half.
+# **What would be doubted.** The table has one market at one time. Prices end abruptly at the dearest stone of the
+# table, so that dearer stones were left out: do not use the model for large ones. Some stones may be in the table more
+# than once, and a fit cannot tell these from stones that are alike. Coverage is below 90 % for the dearer half.

@@ -62,7 +62,7 @@ assert np.mean(deviances) > 0.4
 assert 0.84 < np.mean(covered) < 0.96
 
 # %%
-# Fish per square kilometre by depth, for both periods.
+# The pictures show fish per square kilometre by depth for both periods, and the effect of the depth with its band.
 
 depths = np.linspace(X["depth (m)"].min(), X["depth (m)"].max(), 100)
 figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.2), layout="constrained")

@@ -49,7 +49,7 @@ print(f"strangest: sold for ${y_new.iloc[strangest]:,}, predicted ${predicted[st
 assert 0.86 < inside.mean() < 0.95
 
 # %%
-# What matters, by the share of each effect in the variance of the predictions, and the intervals of the houses that
+# The pictures show the share of each column in the variance of the predictions, and the intervals of the houses that
 # were kept aside.
 
 BLUE, ORANGE = "#08519c", "#b35806"
@@ -68,7 +68,7 @@ right.minorticks_off()
 right.legend(frameon=False, loc="lower left")
 
 # %%
-# Three effects as changes of the price, each with a band of two standard deviations.
+# Three effects are shown as changes of the price, each with a band of two standard deviations.
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 3.8), layout="constrained", sharey=True)
 for ax, name in zip(axes, (AREA, LAND, AGE), strict=True):
@@ -91,8 +91,9 @@ assert anova.importance()["term"].tolist()[:2] == [AREA, LAND]
 assert 0 <= alone < raw / 3
 
 # %%
-# **Conclusion.** The living area decides most of a price, then the land. Houses with air conditioning are dearer mostly
-# because they are larger, newer and on better land: putting one in will not raise the price by what the table suggests.
+# **Conclusion.** The living area decides most of a price, then the land. Houses with air conditioning are dearer
+# mostly because they are larger, newer and on better land: putting one in will not raise the price by what the table
+# suggests.
 #
 # **What would be doubted.** These are comparisons of different houses, not of one house before and after a change. What
 # the table does not say (the state of the kitchen, the street) is in the width of the intervals. Prices are from one

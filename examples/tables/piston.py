@@ -40,7 +40,7 @@ def design(n, seed):
 
 
 # %%
-# The table of runs. A simulator has no noise.
+# A simulator has no noise: the inputs of a run say everything about its result.
 
 runs = design(256, seed=0)[:200]
 seconds = cycle_time(runs)
@@ -61,8 +61,8 @@ assert error < 0.1 * truth.std()
 assert 0.85 < covered < 0.95
 
 # %%
-# Total Sobol indices: the share of the variance in which an input takes part. The model has them in closed form. The
-# true ones need many runs of the formula: a large design, and this design with one column shuffled at a time.
+# The total Sobol index of an input is the share of the variance in which it takes part. The model has it in closed
+# form. The true one needs many runs of the formula: a large design, and this design with the column shuffled.
 
 rng, many = np.random.default_rng(0), design(2**15, seed=2)
 f = cycle_time(many)
@@ -75,7 +75,7 @@ print(compared.round(3).to_string())
 assert (compared["true"] - compared["model, 200 runs"]).abs().max() < 0.03
 
 # %%
-# Both side by side, and the effects of the two strongest inputs with the true ones as dots.
+# The pictures show both side by side, and the effects of the two strongest inputs with the true ones as dots.
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 3.8), layout="constrained")
 place = np.arange(len(compared))[::-1]

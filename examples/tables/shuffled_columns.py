@@ -61,7 +61,7 @@ assert scores["salsa, told the real columns"] - scores["salsa, all columns"] < 0
 assert 0.85 < covered < 0.95
 
 # %%
-# What matters, the effect of carbon, and the share of fuels in intervals of every nominal coverage.
+# The pictures show what matters, the effect of carbon, and how many fuels lie in intervals of every promised coverage.
 
 anova = explain.decompose(model)
 figure, axes = plt.subplots(1, 3, figsize=(15, 4.2), layout="constrained")
@@ -83,7 +83,7 @@ assert len(false) <= 5
 assert shares[false].sum() < 0.02
 
 # %%
-# **Conclusion.** The heat of a fuel is mostly its carbon. Out of a hundred columns the fit keeps a handful, nearly all
+# **Conclusion.** The heat of a fuel is mostly its carbon. The fit keeps a handful of a hundred columns, nearly all
 # that it says rests on real ones, and it predicts about as well as a fit that was told which these are.
 #
 # **What would be doubted.** A column that is kept is not proven to matter, and a column that is removed is not proven

@@ -52,9 +52,9 @@ assert claim["shuffled days"] < claim["later quarters"] < real["later quarters"]
 assert inside > 0.9
 
 # %%
-# Later days give the better claim, and it is still too low: a quarter ahead is easier than a year ahead. The intervals
-# are wider than they need be, because all dates of the next year lie outside those that were learned, and salsa widens
-# intervals there.
+# Later days give the better claim, and it is still too low: a quarter ahead is easier than a year ahead. The
+# intervals are wider than they need be, because all dates of the next year lie outside those that were learned, and
+# salsa widens intervals there.
 #
 # Left alone, the model keeps its level for three years, until the riders leave it behind: a kernel does not continue a
 # trend. One remedy needs no new fit. In operation, riders become known: the mean error of the latest eight weeks, known
@@ -90,7 +90,7 @@ axes[1].set(xlabel="change of the riders (1000)", ylabel="")
 axes[2].set(ylabel="change of the riders (1000)")
 
 # %%
-# The days of the next year that went most wrong:
+# These days of the next year went most wrong.
 
 worst = error[:"2012"].abs().nlargest(6).index
 days = {"weekday": worst.day_name(), "riders above the prediction (1000)": error[worst].round(1).to_numpy()}

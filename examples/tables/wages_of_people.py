@@ -43,8 +43,8 @@ assert ratio["groups not given"] < 0.93 < ratio["groups given"] < 1.07
 assert abs(coverage["groups given"] - 0.9) < abs(coverage["groups not given"] - 0.9)
 
 # %%
-# What matters, and three effects as changes of the wage with bands of two standard deviations. The bands, too, count
-# men and not rows.
+# The pictures show what matters, and three effects as changes of the wage with bands of two standard deviations. The
+# bands, too, count men and not rows.
 
 anova = explain.decompose(told)
 figure, axes = plt.subplots(1, 4, figsize=(17, 3.8), layout="constrained")
