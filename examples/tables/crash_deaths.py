@@ -68,6 +68,7 @@ left.set_title("Calibration: each mark is a tenth of the rows kept aside")
 left.legend(frameon=False)
 anova = explain.decompose(model)
 anova.plot(ax=right, most=8)
+plt.show()
 
 # %%
 # Effects multiply the odds of dying, with bands of two standard deviations.
@@ -80,6 +81,7 @@ for ax, name in zip(axes, ("speed (km/h)", "age (years)", BELT), strict=True):
     axis.set_ticks(np.log(ratios), [f"× {ratio:g}" for ratio in ratios])
     axis.set_label_text("factor of the odds of dying")
 axes[2].set_xlim(np.log([0.4, 3.5]))
+plt.show()
 
 # %%
 # What do belts and airbags change? The two values of such an effect move together, so that their standard deviations

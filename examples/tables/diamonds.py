@@ -74,6 +74,7 @@ for ax, name in zip(axes, X, strict=True):
     axis.set_label_text("factor of the price")
     if name != "carat":
         ax.set_xlim(np.log([0.4, 2]))
+plt.show()
 
 # %%
 # The pictures show what matters, and the intervals of some stones. Over the rows as they are, the shares of the grades
@@ -89,6 +90,7 @@ right.set(yscale="log", xlabel="stones kept aside, from the cheapest prediction 
 right.set_yticks([500, 1000, 2000, 5000, 10_000], ["500", "1000", "2000", "5000", "10 000"])
 right.minorticks_off()
 right.legend(frameon=False)
+plt.show()
 
 # %%
 # So better stones are cheaper in the table. With everything else equal it is the other way round.

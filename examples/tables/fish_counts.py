@@ -79,6 +79,7 @@ anova.effect("depth (m)").plot(ax=right)
 ratios = [0.25, 0.5, 1, 2, 4]
 right.set_yticks(np.log(ratios), [f"× {ratio:g}" for ratio in ratios])
 right.set_ylabel("fish, relative to the average")
+plt.show()
 
 # %%
 # How much fewer fish are there, at the same depth? Schools of fish make counts vary more than independent fish would.

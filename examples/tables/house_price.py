@@ -66,6 +66,7 @@ right.set(title="90 % intervals", yscale="log", yticks=[5, 20, 50, 100, 200, 400
 right.yaxis.set_major_formatter("{x:.0f}")
 right.minorticks_off()
 right.legend(frameon=False, loc="lower left")
+plt.show()
 
 # %%
 # Three effects are shown as changes of the price, each with a band of two standard deviations.
@@ -76,6 +77,7 @@ for ax, name in zip(axes, (AREA, LAND, AGE), strict=True):
     changes = [-0.5, -0.3, 0, 0.4, 1.0]
     ax.set_yticks(np.log1p(changes), [f"{change:+.0%}".replace("+0%", "0%") for change in changes])
     ax.set_ylabel("change of the price" if ax is axes[0] else "")
+plt.show()
 
 # %%
 # Houses with air conditioning are dearer. How much of this is the air conditioning itself, with everything else equal?

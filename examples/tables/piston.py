@@ -91,6 +91,7 @@ for ax, name in zip(axes[1:], compared.index[:2], strict=True):
     ax.plot(points, means, "o", color="#b35806", ms=5, label="truth")
     ax.set_ylabel("change of the cycle time (s)")
     ax.legend(frameon=False)
+plt.show()
 
 # %%
 # Does the answer hold? Halving one tolerance at a time, in the formula, shows what is gained.

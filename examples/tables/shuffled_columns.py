@@ -70,6 +70,7 @@ anova.effect("carbon (%)").plot(ax=axes[1])
 axes[1].set_ylabel("change of the heat (MJ/kg)")
 calibration = CalibrationDisplay.from_model(model, X_new, y_new).plot(ax=axes[2])
 assert (calibration.actual < calibration.band()[0]).any()
+plt.show()
 
 # %%
 # How much of the function is made of shuffled columns?

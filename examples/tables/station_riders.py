@@ -88,6 +88,7 @@ for ax, name in zip(axes[1:], ("date: day of week", "date: time of year"), stric
     anova.effect(name).plot(ax=ax)
 axes[1].set(xlabel="change of the riders (1000)", ylabel="")
 axes[2].set(ylabel="change of the riders (1000)")
+plt.show()
 
 # %%
 # These days of the next year went most wrong.

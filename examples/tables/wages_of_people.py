@@ -57,6 +57,7 @@ for ax, name in zip(axes[1:], ("year", "school (years)", "union contract"), stri
     axis.set_label_text("change of the wage")
 axes[3].set_xlim(np.log1p([-0.2, 0.2]))
 assert set(anova.importance()["term"][:2]) == {"year", "school (years)"}
+plt.show()
 
 # %%
 # Men with a union contract earn more than men without. Does a man also earn more in the years in which he has one? To
