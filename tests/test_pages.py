@@ -1,7 +1,8 @@
-"""The pages: links lead somewhere, each page belongs to one of the two parts, and words that people search are found."""
+"""The pages: links lead somewhere, each page belongs to one of the two parts, and searched words are prominent."""
 
 import re
-from itertools import chain
+from functools import cache
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ SEARCHED = {
 }
 
 
+@cache
 def parsed(page):
     return MarkdownIt().enable("table").parse(page.read_text(encoding="utf-8"))
 
@@ -39,9 +41,10 @@ def parsed(page):
 def headings(page):
     """Return the texts of all headings."""
     tokens = parsed(page)
-    return [text.content for opening, text in zip(tokens, tokens[1:], strict=False) if opening.type == "heading_open"]
+    return [text.content for opening, text in pairwise(tokens) if opening.type == "heading_open"]
 
 
+@cache
 def anchors(page):
     """Return the anchors of all headings, as GitHub and MyST name them."""
     texts = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text) for text in headings(page)]
