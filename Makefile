@@ -19,6 +19,9 @@ help:
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
 
+# Tests run side by side, one on every core: a BLAS thread of another core would only wait in loops for its turn.
+test test-all test-docs test-avx2 test-busy bench-tiny coverage: export OPENBLAS_NUM_THREADS := 1
+
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow"
 
