@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 import numpy as np
-from conditions import size
+from conditions import Figures, size
 from numpy.typing import NDArray
 
 from salsa import SalsaRegressor
@@ -56,12 +56,15 @@ def trial(n: int, D: int, setting: dict[str, Any], seed: int) -> tuple[float, fl
 
 
 def main() -> None:
+    figures = Figures()
     print(f"{'rows':>6s} {'features':>8s}  {'setting':38s} {'error':>8s} {'CPU s':>7s}")
     for n, D, seeds in SIZES:
         for setting in ANY_ROWS + (MANY_ROWS if n > 3000 else []):
             errors, seconds = np.transpose([trial(n, D, setting, seed) for seed in range(seeds)])
             name = ", ".join(f"{key}={value!r}" for key, value in setting.items()) or "the defaults"
-            print(f"{n:6d} {D:8d}  {name:38s} {np.exp(np.log(errors).mean()):8.4f} {seconds.mean():7.1f}", flush=True)
+            error, mean_seconds = float(np.exp(np.log(errors).mean())), float(seconds.mean())
+            figures.add(rows=n, features=D, setting=name, error=f"{error:.4g}", seconds=f"{mean_seconds:.4g}")
+            print(f"{n:6d} {D:8d}  {name:38s} {error:8.4f} {mean_seconds:7.1f}", flush=True)
 
 
 if __name__ == "__main__":
