@@ -2,6 +2,7 @@
 
 EXAMPLES = (
     "first_fit",
+    "houses",
     "why_additive",
     "effects",
     "shapley",
