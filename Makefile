@@ -5,19 +5,24 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help demo test test-all test-docs test-howto test-avx2 test-busy test-portable test-aarch64 packages rehearsal wheels bench bench-tiny lint docs
+.PHONY: evidence
 .PHONY: coverage sanitize races valgrind coverage-cpp seeded clean
 
 help:
 	@echo "make demo      install, fit the example from the command line, write salsa-demo/report.html"
 	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation; test-howto)"
-	@echo "make lint      ruff, mypy and words   make docs      the site, in site/"
+	@echo "make lint      ruff, mypy, words, figures   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
+	@echo "make evidence  missing and stale result files, and their figures in the pages (docs/evidence.md)"
 	@echo "make rehearsal a release into a local index   make wheels  all Linux wheels, on Debian (docs/releasing.md)"
 	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-avx2, test-busy, test-portable: docs/proofs.md"
 	@echo "make clean     remove all that these made"
 
 demo: $(VENV)/.demo
 	$(BIN)/salsa demo --out salsa-demo
+
+# Tests run side by side, one on every core: a BLAS thread of another core would only wait in loops for its turn.
+test test-all test-docs test-avx2 test-busy bench-tiny coverage: export OPENBLAS_NUM_THREADS := 1
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow"
@@ -87,6 +92,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_relevance.py
 	$(BIN)/python benchmarks/bench_explain.py
 
+# Hours, and what is interrupted goes on: SINCE=2026-11-19 also measures anew what is older, NAMES="limits core" only these
+evidence: $(VENV)/.dev
+	$(BIN)/python tools/evidence.py $(if $(SINCE),--since $(SINCE)) $(NAMES)
+
 bench-tiny: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto tests/test_benchmarks.py
 
@@ -95,6 +104,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/words.py
+	$(BIN)/python tools/figures.py --check
 
 docs: $(VENV)/.docs
 	rm -rf docs/api

@@ -1,13 +1,15 @@
 """Accuracy on real tables: our two modes against today's rivals. One row per table, split and method; resumable.
 
     python benchmarks/accuracy.py run [--suite tables] [--methods salsa,catboost] [--splits 3] [--jobs 2] [--limit 120]
-    python benchmarks/accuracy.py table [--suite reporting] [--release release.csv]
+    python benchmarks/accuracy.py table [--suite reporting] [--release release.csv] [--figures summary.csv]
+    python benchmarks/accuracy.py errors [--suite tables] [--figures errors.csv]
 
 `run` appends the rows that are missing to a csv (--out, by default benchmarks/results/accuracy.csv). `table` reads the
 same csv and prints one row per method: mean rank, geometric mean ratio to CatBoost, ratios to the best rival of each
 table, and wins (tables with a lower error than every rival). It also lists the tables where salsa's ratio to the best
 rival is above 1.15. The best rival is chosen per table in hindsight. --release reads the method salsa from a second
-csv, written by an installed release, and shows it as the method "release", which is no rival.
+csv, written by an installed release, and shows it as the method "release", which is no rival. `errors` prints the error
+of every table and method, mean of the splits. --figures is the csv that takes what `table` or `errors` prints.
 
 Suite "tables": numeric columns, complete rows, at most 1500 training and 2000 test rows; parts of the first version
 were chosen on it. Suite "more": 50 further tables of this kind. In alphabetical order, ignoring case, the odd places of
@@ -333,6 +335,15 @@ def with_release(results: pd.DataFrame, path: Path) -> pd.DataFrame:
     return pd.concat([results, release], ignore_index=True)
 
 
+def by_table(results: pd.DataFrame) -> pd.DataFrame:
+    """Return rows and features, the errors of all methods, salsa's ratio to the best rival, and the best method."""
+    mse = errors(results).replace(np.inf, np.nan)
+    mse = mse[summarise(results).index]  # in the order of mean ranks
+    sizes = results.groupby("table")[["n", "D"]].first().astype(int).astype(str).agg(", ".join, axis=1).rename("n, D")
+    ratio = mse.get("salsa", np.nan) / mse[rivals_of("salsa", mse)].min(axis=1)
+    return mse.assign(**{"salsa / best rival": ratio, "lowest": mse.idxmin(axis=1)}).join(sizes)
+
+
 def print_tables(results: pd.DataFrame) -> None:
     mse = errors(results)
     print(mse.round(5).to_string())
@@ -350,7 +361,7 @@ def small_tables(tables: list[str], most: int) -> list[str]:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("action", choices=["run", "table"], nargs="?", default="run")
+    parser.add_argument("action", choices=["run", "table", "errors"], nargs="?", default="run")
     parser.add_argument("--suite", choices=list(suites()), default="tables")
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--tables", help="some of the suite, separated by commas")
@@ -360,6 +371,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--limit", type=float, default=120.0, help="seconds per fit")
     parser.add_argument("--out", type=Path, default=RESULTS, help="csv that run appends to and table reads")
     parser.add_argument("--release", type=Path, help='csv whose method salsa the table shows as "release"')
+    parser.add_argument("--figures", type=Path, help="csv that takes what table or errors prints")
     return parser.parse_args(ARGUMENTS)
 
 
@@ -376,7 +388,14 @@ def main() -> None:
         results = read_results(path).query("method in @methods")
     if options.release:
         results = with_release(results, options.release)
-    print_tables(results.query("table in @tables and split < @options.splits"))
+    results = results.query("table in @tables and split < @options.splits")
+    if options.action == "errors":
+        print(by_table(results).to_string())
+    else:
+        print_tables(results)
+    if options.figures:
+        figures = by_table(results) if options.action == "errors" else summarise(results).rename_axis("method")
+        figures.to_csv(options.figures)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A binary fit whose features fit into memory, and the same fit when they do not, from memory and from blocks.
 
-    python benchmarks/bench_binary_memory.py [100000 [1000]]
+    python benchmarks/bench_binary_memory.py [100000 [1000]] [--out FILE]
 
 The arguments are the numbers of rows and of anchors. The log odds are those of bench_binary, with equal relevances of
 order 2. Every fit has a process of its own: seconds by wall clock and CPU, peak memory without that before the fit, the
@@ -24,11 +24,12 @@ from pathlib import Path
 
 import numpy as np
 from bench_binary import NEW, D, table
-from conditions import ARGUMENTS, number, size
+from conditions import ARGUMENTS, Figures, number, size
 from numpy.typing import NDArray
 from scipy.special import expit
 from sklearn.metrics import log_loss
 
+FIGURES = Figures()
 ROWS, RANK = number(100_000, 400), int(ARGUMENTS[1]) if len(ARGUMENTS) > 1 else size(1000, 40)
 PART = 20_000  # rows of a block
 WAYS = ("all in memory", "limited", "limited, from blocks")
@@ -97,6 +98,8 @@ def main() -> None:
             used = f"{found['wall']:7.1f} s wall {found['cpu']:7.1f} s CPU {found['memory'] / 1e9:5.2f} GB{limit}"
             gap = f"log loss {found['loss']:.4f}, gap {np.abs(f - first).max():.1e}"
             print(f"{ROWS} rows, {found['anchors']} anchors, {way:20}: {used}, {held}, {gap}", flush=True)
+            costs = {"passes": found["passes"], "CPU s": found["cpu"], "memory GB": found["memory"] / 1e9}
+            FIGURES.add(fit=way, held=found["share"] / 100, **costs, loss=found["loss"], gap=np.abs(f - first).max())
 
 
 if __name__ == "__main__":

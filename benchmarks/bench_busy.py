@@ -1,6 +1,6 @@
 """CPU seconds of fits alone, and beside a busy process on every core: threads that wait must sleep, not spin.
 
-    python benchmarks/bench_busy.py [runs]         (default 3)
+    python benchmarks/bench_busy.py [runs] [--out FILE]         (default 3)
 
 Every fit runs in a process of its own with all cores, and counts the user and system time of all its threads, without
 imports. Printed are medians over the runs. The last line is a loop of one thread that never waits: what its CPU time
@@ -18,7 +18,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from conditions import ARGUMENTS, TINY, number, size
+from conditions import ARGUMENTS, TINY, Figures, number, size
 
 from salsa import AdditiveKernel, SalsaRegressor
 
@@ -63,6 +63,7 @@ def run_cpu(case: str, *before: str | Path) -> float:
 
 
 def main() -> None:
+    figures = Figures()
     if ARGUMENTS and ARGUMENTS[0] in CASES:
         work = CASES[ARGUMENTS[0]]()
         start = time.process_time()
@@ -78,6 +79,7 @@ def main() -> None:
         ours, theirs = median(alone), median(busy)
         print(f"{case:10s}   alone {ours:6.2f} s   busy {theirs:6.2f} s   ratio {theirs / ours:5.2f}", end="   ")
         print(f"target <= {TARGET}", flush=True)
+        figures.add(fit=case, alone=ours, busy=theirs, ratio=theirs / ours)
 
 
 if __name__ == "__main__":

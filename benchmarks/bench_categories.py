@@ -1,6 +1,6 @@
 """Tables with categories: our equality kernel against one-hot columns in front of the same model, and CatBoost.
 
-    python benchmarks/bench_categories.py [splits]
+    python benchmarks/bench_categories.py [splits] [--out FILE]
 
 Missing values stay where they are; at most 1500 training rows. Prints mean squared errors (in units of the training
 target's variance) per table, and geometric mean ratios.
@@ -15,7 +15,7 @@ from typing import Any
 import accuracy  # limits the thread pools first
 import numpy as np
 import pandas as pd
-from conditions import TINY, installed, number
+from conditions import TINY, Figures, installed, number
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -80,8 +80,11 @@ def run(name: str, split: int) -> dict[str, float]:
 
 
 def main() -> None:
+    figures = Figures()
     warnings.simplefilter("ignore")  # unseen categories
     result = accuracy.mean_over_splits(run, [item for _, item, *_ in TABLES], number(2, 1))
+    for name, errors in result.iterrows():
+        figures.add(table=name, **errors)
     for method in RIVALS:
         print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(result['salsa'] / result[method]):.3f}")
 

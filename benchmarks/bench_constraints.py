@@ -1,6 +1,6 @@
 """Fits with interaction_cst against free fits, where the truth has no forbidden interactions.
 
-    python benchmarks/bench_constraints.py
+    python benchmarks/bench_constraints.py [--out FILE]
 
 Errors are mean squared differences from the truth on 2000 new rows, as shares of its variance: geometric means over the
 seeds. The ratio of errors and of CPU seconds is constrained over free.
@@ -17,7 +17,7 @@ import time
 from typing import Any
 
 import numpy as np
-from conditions import size
+from conditions import Figures, size
 from numpy.typing import NDArray
 
 from salsa import SalsaRegressor
@@ -77,6 +77,7 @@ def trial(truth: Any, D: int, allowed: Any, seed: int) -> tuple[float, float, in
 
 
 def main() -> None:
+    figures = Figures()
     print(f"n = {N}, {SEEDS} seeds, noise {NOISE} sd of the truth")
     print(
         f"{'constraint':20s} {'D':>4s} {'free':>8s} {'with sets':>9s} {'ratio':>6s} {'CPU s':>7s} {'ratio':>6s} terms"
@@ -89,6 +90,8 @@ def main() -> None:
         ratios = errors[1] / errors[0], seconds[1] / seconds[0]
         print(f"{name:20s} {D:4d} {errors[0]:8.5f} {errors[1]:9.5f} {ratios[0]:6.2f}", end="")
         print(f" {seconds[1]:7.2f} {ratios[1]:6.2f} {terms[0]} to {terms[-1]}", flush=True)
+        shown = {"free": errors[0], "constrained": errors[1], "ratio of errors": ratios[0]}
+        figures.add(constraint=name, D=D, **shown, **{"CPU s": seconds[1], "ratio of CPU seconds": ratios[1]})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Kernel blocks against np.exp, against the paper's Newton-Girard formula and against a plain NumPy recursion.
 
-    python benchmarks/bench_core.py
+    python benchmarks/bench_core.py [--out FILE]
 
 CPU seconds of one thread, best of a few runs, both sides in the same process; the targets stand beside the ratios.
 """
@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from conditions import size
+from conditions import Figures, size
 
 from salsa import AdditiveKernel, SumKernel, _core
 
 N, D, ORDER = size((2000, 20, 3), (200, 5, 3))
+FIGURES = Figures()
 BLOCK_ROWS, BLOCK_D = size((5000, 50), (1000, 10))  # of the block whose memory is measured
 
 
@@ -76,6 +77,7 @@ def block_memory() -> float:
 
 def line(name: str, ours: float, theirs: float, ratio: float, target: str = "") -> None:
     print(f"{name:54s} {ours:9.3f} s {theirs:9.3f} s   ratio {ratio:7.2f}   {target}")
+    FIGURES.add(ratio_of=name, ratio=ratio)
 
 
 def products(X: np.ndarray, h: np.ndarray) -> None:
@@ -171,7 +173,9 @@ def main() -> None:
     single(rng)
     tiles(rng)
     sizes = f"n = {BLOCK_ROWS}, D = {BLOCK_D}, d = 5"
-    print(f"peak memory of a block, {sizes}: {block_memory():.2f} times the block   target <= 1.2")
+    memory = block_memory()
+    print(f"peak memory of a block, {sizes}: {memory:.2f} times the block   target <= 1.2")
+    FIGURES.add(ratio_of="peak memory of a block / the block", ratio=memory)
 
 
 if __name__ == "__main__":

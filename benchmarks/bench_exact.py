@@ -1,6 +1,6 @@
 """Exact fits by conjugate gradients as the table grows: seconds, memory and error beside low-rank fits and LightGBM.
 
-    python benchmarks/bench_exact.py [most rows, default 60000] [figure.png]
+    python benchmarks/bench_exact.py [most rows, default 60000 | deviations] [figure.png] [--out FILE]
 
 The truth is the end of a robot arm of four joints (8 features), with noise of 3 % of its standard deviation. Everything
 is included: learning, folds, alpha, intervals. Each fit runs in a process of its own, whose peak memory is reported
@@ -20,10 +20,11 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
-from conditions import ARGUMENTS, installed, number, size
+from conditions import ARGUMENTS, Figures, installed, number, size
 
 from salsa import SalsaRegressor
 
+FIGURES = Figures(resumes=True)
 NOISE, NEW_ROWS, COVERAGE = 0.03, 4000, 0.9
 SIZES = size((3000, 6000, 12_000, 24_000, 36_000, 60_000), (150, 200))
 LABELS = {"pcg": "salsa, exact", "lowrank": "salsa, 2000 anchors", "lightgbm": "LightGBM, tuned"}
@@ -71,8 +72,11 @@ def deviations() -> None:
     for rank in RANKS:
         settings = {"solver": "pcg", "rank": rank, "alpha": exact.alpha_, "random_state": 0}
         ratio = SalsaRegressor(**settings).fit(X, y).predict(new, return_std=True)[1] / truth
-        quantiles = ", ".join(f"{value:.3f}" for value in np.quantile(ratio, [0.05, 0.5, 0.95]))
-        print(f"sd from {rank} anchors of {COMPARED} rows / exact sd, quantiles 5, 50, 95 %: {quantiles}")
+        low, middle, high = np.quantile(ratio, [0.05, 0.5, 0.95])
+        sd = f"sd from {rank} anchors of {COMPARED} rows / exact sd"
+        print(f"{sd}, quantiles 5, 50, 95 %: {low:.3f}, {middle:.3f}, {high:.3f}")
+        if ARGUMENTS[:1] == ["deviations"]:  # rows of another kind than those of the fits
+            FIGURES.add(anchors=rank, lower=low, median=middle, upper=high)
 
 
 def of(solver: str, seconds: dict[tuple[str, int], float]) -> np.ndarray:
@@ -102,11 +106,15 @@ def main() -> None:
     fresh = multiprocessing.get_context("spawn")
     for n in (n for n in SIZES if n <= most):
         for solver in solvers:
+            if FIGURES.has(solver=solver, rows=n):
+                continue
             with ProcessPoolExecutor(1, mp_context=fresh) as process:
                 wall, cpu, space, error, covered = process.submit(measure, solver, n).result()
             seconds[solver, n], walls[solver, n] = cpu, wall
             line = f"{solver:9} n = {n:6}   wall {wall:6.1f} s   CPU {cpu:6.1f} s   memory {space:5.2f} GB"
             print(f"{line}   error {error:.5f}   coverage at {COVERAGE:.0%} {covered:.3f}", flush=True)
+            used = {"wall s": wall, "CPU s": cpu, "memory GB": space}
+            FIGURES.add(solver=solver, rows=n, **used, error=error, coverage="" if np.isnan(covered) else covered)
     for solver in solvers:
         print(f"{solver}: CPU seconds grow with rows to the power of {exponent(of(solver, seconds)):.2f}")
     if len(ARGUMENTS) > 1:
@@ -115,4 +123,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    deviations() if ARGUMENTS[:1] == ["deviations"] else main()

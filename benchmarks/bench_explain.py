@@ -1,6 +1,6 @@
 """Explanations on one thread: Shapley values against shap's KernelExplainer, and the indices of all pairs.
 
-    python benchmarks/bench_explain.py [rows for KernelExplainer]     (default 3)
+    python benchmarks/bench_explain.py [rows for KernelExplainer] [--out FILE]     (default 3)
 
 Seconds are CPU time. KernelExplainer has another value function (rows of the background instead of the product of its
 columns); its exact values are the mean of ours with one row of the background after the other, and its error is
@@ -15,12 +15,15 @@ import time
 import warnings
 
 import numpy as np
-from conditions import number, size
+from conditions import Figures, number, size
 
 from salsa import SalsaRegressor, explain
 
 N, D, BACKGROUND = size((1000, 20, 100), (100, 8, 10))
 PAIRS = size(((1000, 50, 2), (1000, 50, 3), (1000, 20, 4), (2000, 20, 3)), ((100, 8, 2), (100, 8, 3)))  # n, D, order
+
+
+FIGURES = Figures()
 
 
 def seconds(run):
@@ -41,6 +44,7 @@ def compare_shapley(rows: int) -> None:
     ours, time_ours = seconds(lambda: explain.shapley(model, X))
     gap = np.abs(ours.predictions - model.predict(X)).max()
     print(f"Shapley values of {N} rows, {N} anchors, D = {D}, d = 3: {time_ours:.2f} s (bar: 5 s)")
+    FIGURES.add(what="Shapley values", order=3, seconds=time_ours)
     print(f"  largest gap between their sum and prediction - base value: {gap:.1e}")
     try:
         import shap
@@ -56,6 +60,7 @@ def compare_shapley(rows: int) -> None:
     ratio = (time_theirs / rows) / (time_ours / N)
     print(f"  KernelExplainer, {BACKGROUND} background rows, its default of samples: {time_theirs / rows:.1f} s a row")
     print(f"  its largest error: {np.abs(theirs - exact).max():.1e}; times ours: {ratio:.0f} (bar: 1000)")
+    FIGURES.add(what="KernelExplainer", order=3, seconds=time_theirs / rows * N)
 
 
 def time_pairs() -> None:
@@ -65,8 +70,10 @@ def time_pairs() -> None:
         table, time_all = seconds(anova.interactions)
         bar = " (bar: 20 s)" if (n, D) == (1000, 50) else ""
         print(f"all {len(table)} pairs, totals and orders at n = {n}, D = {D}, d = {order}: {time_all:.2f} s{bar}")
+        FIGURES.add(what=f"all pairs of {D} features, {n} rows", order=order, seconds=time_all)
         _, time_effect = seconds(lambda anova=anova: anova.effect(0))
         print(f"  first curve with its band: {time_effect:.2f} s")
+        FIGURES.add(what=f"a curve of {D} features, {n} rows", order=order, seconds=time_effect)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A complete fit against its own eigen-decompositions, and against GridSearchCV over KernelRidge on the same kernels.
 
-    python benchmarks/bench_fit.py
+    python benchmarks/bench_fit.py [--out FILE]
 
 CPU seconds of one thread, both sides in one process, over the same orders, folds and number of alphas.
 """
@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 
 import numpy as np
-from conditions import size
+from conditions import Figures, size
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GridSearchCV, KFold
 
@@ -41,6 +41,7 @@ def grid_search(X: np.ndarray, y: np.ndarray, order: int, alphas: np.ndarray, cv
 
 
 def main() -> None:
+    figures = Figures()
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (N, D))
     y = np.sin(3 * X[:, 0]) + 2 * X[:, 1] * X[:, 2] + X[:, 3] ** 2 + 0.3 * rng.normal(size=N)
@@ -55,6 +56,7 @@ def main() -> None:
     print(f"alphas per order: {[len(p.alphas) for p in paths.values()]}")
     allowed = tried * eigh
     print(f"fit {fit:.2f} s; {tried} orders x eigh {eigh:.2f} s   ratio {fit / allowed:.2f}   target <= 3")
+    figures.add(ratio_of="fit / eigh of every order", ratio=fit / allowed)
 
     found = {}
     start = time.process_time()
@@ -64,6 +66,7 @@ def main() -> None:
     searched = time.process_time() - start
     best = min(found, key=lambda order: found[order][0])
     print(f"GridSearchCV {searched:.2f} s / fit {fit:.2f} s   ratio {searched / fit:.2f}   target >= 3")
+    figures.add(ratio_of="GridSearchCV / fit", ratio=searched / fit)
     print(f"order: ours {model.order_}, GridSearchCV {best}")
     print(f"error at it: ours {paths[model.order_].error:.5f} at alpha {model.alpha_:.3g}", end=", ")
     print(f"GridSearchCV {found[best][0]:.5f} at alpha {found[best][1]:.3g}")

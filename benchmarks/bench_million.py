@@ -16,7 +16,7 @@ import sys
 import time
 
 import numpy as np
-from conditions import ARGUMENTS, TINY, installed, size
+from conditions import ARGUMENTS, TINY, Figures, installed, size
 
 D = size(20, 10)
 NEW_ROWS = size(20_000, 300)
@@ -88,6 +88,7 @@ def in_a_process(*arguments) -> dict:
 
 
 def main() -> None:
+    figures = Figures(resumes=True)
     largest = float(ARGUMENTS[0]) if ARGUMENTS else max(SIZES)
     truths = ARGUMENTS[1].split(",") if len(ARGUMENTS) > 1 else list(TRUTHS)
     methods = ["salsa", *(["lightgbm"] if installed("lightgbm") else [])]
@@ -95,11 +96,16 @@ def main() -> None:
         seconds = {}
         for n in (n for n in SIZES if n <= largest):
             for method in methods:
+                if figures.has(truth=truth, rows=n, method=method):
+                    continue
                 found = in_a_process(truth, n, method)
                 seconds[method, n] = found["wall"]
                 line = f"{truth:8} {n:8} rows {method:8} {found['anchors']:5} anchors {found['wall']:6.1f} s wall"
                 line += f" {found['cpu']:6.1f} s CPU {found['memory'] / 1e9:5.2f} GB"
                 print(f"{line}   R2 {found['r2']:.4f} of {found['limit']:.4f}", flush=True)
+                used = {"wall s": found["wall"], "CPU s": found["cpu"], "memory GB": found["memory"] / 1e9}
+                fitted_ = {"anchors": found["anchors"], "R2": found["r2"], "noise limit": found["limit"]}
+                figures.add(truth=truth, rows=n, method=method, **used, **fitted_)
         times = [time for (method, _), time in seconds.items() if method == "salsa"]
         if len(times) == len(SIZES):
             exponent = np.log(times[1] / times[0]) / np.log(SIZES[1] / SIZES[0])

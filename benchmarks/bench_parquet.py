@@ -1,6 +1,6 @@
 """Tables larger than memory: fits to Parquet files of a million and ten million rows, their seconds and memory.
 
-    python benchmarks/bench_parquet.py [largest number of rows, default 1e7]
+    python benchmarks/bench_parquet.py [largest number of rows, default 1e7] [--out FILE]
 
 The files are written to a temporary folder first (160 bytes a row). Every fit runs in a process of its own, whose peak
 memory is reported without the memory before the fit. Ten times the rows may take at most twelve times the seconds, and
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from bench_million import NEW_ROWS, D, table
-from conditions import TINY, number, size
+from conditions import TINY, Figures, number, size
 
 PART = size(250_000, 100)  # rows of a file
 SIZES = size((1_000_000, 10_000_000), (200, 600))
@@ -59,6 +59,7 @@ def in_a_process(folder: str) -> dict:
 
 
 def main() -> None:
+    figures = Figures()
     largest, seconds = number(max(SIZES), max(SIZES)), []
     for n in (n for n in SIZES if n <= largest):
         with tempfile.TemporaryDirectory() as folder:
@@ -67,6 +68,8 @@ def main() -> None:
         seconds.append(found["wall"])
         line = f"{n:9} rows {found['anchors']:5} anchors {found['wall']:7.1f} s wall {found['cpu']:7.1f} s CPU"
         print(f"{line} {found['memory'] / 1e9:5.2f} GB   R2 {found['r2']:.4f} of {found['limit']:.4f}", flush=True)
+        used = {"wall s": found["wall"], "CPU s": found["cpu"], "memory GB": found["memory"] / 1e9}
+        figures.add(rows=n, anchors=found["anchors"], **used, R2=found["r2"], **{"noise limit": found["limit"]})
     if len(seconds) > 1:
         print(f"{seconds[1] / seconds[0]:.1f} times the seconds for {SIZES[1] / SIZES[0]:.0f} times the rows")
 

@@ -1,6 +1,6 @@
 """Predictions: many rows against 2000 anchors, D = 20, order 3, one thread, relative to the core's kernel block.
 
-python benchmarks/bench_predict.py [rows]        (default 1 000 000: about half a minute)
+python benchmarks/bench_predict.py [rows] [--out FILE]        (default 1 000 000: about half a minute)
 """
 
 import os
@@ -11,7 +11,7 @@ import resource
 import time
 
 from bench_scale import D, simulated
-from conditions import number, size
+from conditions import Figures, number, size
 
 from salsa import SalsaRegressor
 
@@ -28,6 +28,7 @@ def seconds(function, repeats: int) -> float:
 
 
 def main() -> None:
+    figures = Figures()
     n = number(1_000_000, 10_000)
     X, y, _ = simulated(ROWS)
     model = SalsaRegressor(
@@ -44,6 +45,7 @@ def main() -> None:
     )
     print(f"kernel block {1e9 * block:.3f} ns, predict {1e9 * predict:.3f} ns per pair and feature")
     print(f"ratio {predict / block:.2f} (limit 1.3); memory beside the rows {memory:.0f} MB")
+    figures.add(anchors=len(anchors), block_ns=1e9 * block, predict_ns=1e9 * predict, ratio=predict / block)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Many rows on one machine: four solvers against the exact one, and how time and memory grow.
 
-    python benchmarks/bench_scale.py [largest number of rows]     (default 100 000; 1e6 takes some minutes)
+    python benchmarks/bench_scale.py [largest number of rows] [--out FILE]     (default 100 000; 1e6 takes some minutes)
 
 The truth has order 2 and 8 relevant features of 20, with noise. Every fit runs in a process of its own: seconds are
 wall clock and CPU of that process, memory is its peak beyond what it held before the fit.
@@ -14,7 +14,7 @@ import sys
 import time
 
 import numpy as np
-from conditions import TINY, number, size
+from conditions import TINY, Figures, number, size
 
 D = size(20, 8)
 RANK = size(None, 100)  # tiny tables need a rank to be large ones
@@ -72,14 +72,29 @@ def in_a_process(n: int, solver: str) -> dict:
     return json.loads(found.stdout)
 
 
+FIGURES = Figures()
+SHOWN = {
+    "anchors": "anchors",
+    "wall": "wall s",
+    "cpu": "CPU s",
+    "memory": "memory GB",
+    "r2": "R2",
+    "limit": "noise limit",
+}
+
+
 def show(result: dict, exact: dict | None = None) -> None:
+    apart = ""
     text = f"{result['solver']:8} {result['rows']:8} rows, {result['anchors']:5} anchors: {result['wall']:6.1f} s"
     text += f" ({result['cpu']:6.1f} s CPU), {result['memory'] / 1e9:5.2f} GB"
     text += f", R2 {result['r2']:.4f} of {result['limit']:.4f}"
     if exact is not None:
         gap = np.subtract(result["prediction"], exact["prediction"])
-        text += f", gap to exact {np.sqrt(np.mean(gap**2)) / np.std(exact['prediction']):.1e}"
+        apart = np.sqrt(np.mean(gap**2)) / np.std(exact["prediction"])
+        text += f", gap to exact {apart:.1e}"
     print(text, flush=True)
+    shown = {column: result[name] / (1e9 if name == "memory" else 1) for name, column in SHOWN.items()}
+    FIGURES.add(solver=result["solver"], rows=result["rows"], **shown, **{"gap to exact": apart})
 
 
 SOLVERS = {

@@ -1,10 +1,10 @@
-"""Summarise the errors in docs/accuracy.md and docs/scale_measured.md: every method over exactly the same tables.
+"""Summarise the errors of docs/results: every method over exactly the same tables.
 
-    python benchmarks/summary.py
+    python benchmarks/summary.py [--out FILE]
 
-Prints, as tables of Markdown, the figures that README.md, docs/accuracy.md and docs/scale_measured.md quote. Nothing
-is fitted: the errors come from the pages, rounded to three or four digits. Last digits may therefore differ from the
-figures that the benchmarks themselves print.
+Prints, as tables of Markdown, the figures that README.md and docs/ quote; --out writes them to a csv. Nothing is
+fitted: the errors are in docs/results/tables_errors.csv (up to 1500 training rows) and large_lowrank.csv (more rows),
+rounded to three or four digits. Last digits may therefore differ from the figures that the benchmarks themselves print.
 """
 
 from __future__ import annotations
@@ -13,20 +13,10 @@ from pathlib import Path
 
 import pandas as pd
 from accuracy import SIMULATED, geometric_mean
+from conditions import Figures
 
-DOCS = Path(__file__).parents[1] / "docs"
-
-
-def page_table(page: str, heading: str) -> pd.DataFrame:
-    """Return the first table below a heading, as text; its first column is the index."""
-    lines = (DOCS / page).read_text(encoding="utf-8").split(f"{heading}\n", 1)[1].split("\n## ")[0].splitlines()
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    header, _, *body = cells
-    return pd.DataFrame(body, columns=header).set_index(header[0])
-
-
-def numbers(cells: pd.DataFrame) -> pd.DataFrame:
-    return cells.map(lambda cell: float(cell.strip("*")))
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+FIGURES = Figures()
 
 
 def without_best(ratio: pd.Series, n: int) -> pd.Series:
@@ -34,9 +24,8 @@ def without_best(ratio: pd.Series, n: int) -> pd.Series:
     return ratio.sort_values()[n:]
 
 
-def summarise(cells: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """One row per column of errors; ratios are to the column `reference`, the lowest error of a row is bold."""
-    error = numbers(cells)
+def summarise(error: pd.DataFrame, reference: str, lowest: pd.Series) -> pd.DataFrame:
+    """One row per column of errors; ratios are to the column `reference`, and `lowest` names the best of each table."""
     ratio = error.div(error[reference], axis=0)
     rows = {
         "geometric mean": ratio.apply(geometric_mean),
@@ -45,7 +34,7 @@ def summarise(cells: pd.DataFrame, reference: str) -> pd.DataFrame:
         "best": ratio.min(),
         "worst": ratio.max(),
         f"lower than {reference}": (ratio < 1).sum(),
-        "lowest of all": cells.map(lambda cell: cell.startswith("**")).sum(),
+        "lowest of all": pd.Series({method: (lowest[error.index] == method).sum() for method in error}),
         "mean rank": error.rank(axis=1).mean(),
     }
     return pd.DataFrame(rows).sort_values("mean rank")
@@ -57,20 +46,25 @@ def markdown(frame: pd.DataFrame) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def show(tables: str, error: pd.DataFrame, reference: str, lowest: pd.Series) -> None:
+    """Print the summary of some tables, and add it to the figures."""
+    found = summarise(error, reference, lowest)
+    print(f"{len(error)} {tables}; ratios to {reference}'s squared error\n\n{markdown(found)}\n")
+    for method, row in found.rename(columns={f"lower than {reference}": "lower"}).iterrows():
+        FIGURES.add(tables=tables, reference=reference, method=method, **row)
+
+
 def main() -> None:
-    small = page_table("accuracy.md", "## Every table").drop(columns="n, D")
+    small = pd.read_csv(RESULTS / "tables_errors.csv", index_col="table").drop(columns="n, D")
+    lowest, best_rival = small.pop("lowest"), small.pop("salsa / best rival")
     real = small.drop(index=list(SIMULATED))
-    best_rival = real.pop("salsa / best rival").astype(float)
-    for title, cells in {"real tables": real, "tables with the simulators": small[list(real)]}.items():
-        print(f"{len(cells)} {title}, at most 1500 training rows; ratios to CatBoost's squared error\n")
-        print(markdown(summarise(cells, "catboost")), end="\n\n")
-    print("salsa / best rival of each real table, chosen in hindsight:")
-    print(f"geometric mean {geometric_mean(best_rival):.2f}, median {best_rival.median():.2f}", end=", ")
-    print(f"worst {best_rival.max():.2f}, lower on {(best_rival < 1).sum()}\n")
-    large = page_table("scale_measured.md", "## Real tables with low-rank fits").iloc[:, 2:5]
+    show("real tables", real, "catboost", lowest)
+    show("tables with the simulators", small, "catboost", lowest)
+    compared = pd.DataFrame({"salsa": best_rival[real.index], "best rival": 1.0})  # chosen per table in hindsight
+    show("real tables", compared, "best rival", compared.idxmin(axis=1))
+    large = pd.read_csv(RESULTS / "large_lowrank.csv", index_col="table")[["salsa", "LightGBM", "CatBoost"]]
     for reference in ("LightGBM", "CatBoost"):
-        print(f"{len(large)} larger tables, 15 000 to 45 000 training rows; ratios to {reference}'s squared error\n")
-        print(markdown(summarise(large, reference)), end="\n\n")
+        show("larger tables", large, reference, large.idxmin(axis=1))
 
 
 if __name__ == "__main__":

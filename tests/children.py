@@ -21,7 +21,7 @@ PYTHON = (sys.executable, "-c")
 def environment(**changes):
     """Return the environment of this process, with the tests on the path; a change of None removes a variable."""
     paths = os.pathsep.join(filter(None, [str(TESTS), os.environ.get("PYTHONPATH")]))
-    names = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "2"} | changes
+    names = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "2"} | changes
     return {name: value for name, value in names.items() if value is not None}
 
 

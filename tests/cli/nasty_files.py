@@ -75,6 +75,8 @@ NASTY = {
     "equal_names_of_targets": b"y,a,y\n1,2,3\n2,3,5\n",
     "empty_names": b"a,,y\n1,2.5,5\n2,3.5,6\n",
     "a_saved_index": b",a,y\n0,2.5,5\n1,3.5,6\n2,1,3\n",
+    "a_saved_index_and_rows_without_a_target": b",a,y\n1,2.5,\n2,3.5,6\n3,1,\n4,2,3\n",
+    "row_numbers_of_a_split": b",a,y\n7,2.5,5\n3,3.5,6\n12,1,3\n",
     "spaces_around_names": b" a , y \n1,5\n2,6\n",
     "no_such_column": b"a,Y\n1,5\n2,6\n",
     "short_rows": b"a,b,y\n1,2,3\n4\n5,6,7\n8,9\n",

@@ -95,9 +95,14 @@ class TestEffects:
         assert explained("m.salsa", "--effects", "a,b")["effects"][0]["features"] == ["a,b"]
 
     def test_unknown_features_give_an_error_with_a_hint(self, refused, call, mixed):
-        assert "there is no feature 'color'; did you mean 'colour'?" in refused(
-            "explain", "mixed.salsa", "--effects", "color"
+        assert "there is no feature 'Color'; did you mean 'colour'?" in refused(
+            "explain", "mixed.salsa", "--effects", "Color"
         )
+        listed = "there is no feature 'price'; the features are 'a', 'colour', 'code', 'flag'"
+        assert listed in refused("explain", "mixed.salsa", "--effects", "price")
+
+    def test_spaces_around_names_of_features_do_not_count(self, explained):
+        assert explained("model.salsa", "--effects", "a, b")["effects"][0]["features"] == ["a", "b"]
 
 
 class TestRows:
@@ -170,7 +175,19 @@ class TestRows:
 
     def test_unseen_categories_are_counted_on_standard_error(self, call, mixed):
         pd.read_csv("mixed.csv").assign(colour="mauve").to_csv("new.csv", index=False)
-        assert "column 'colour': 80 rows, such as 'mauve'" in call("explain", "mixed.salsa", "new.csv", "--row", "1")[2]
+        assert "column 'colour': 80 rows, such as 'mauve'" in call("explain", "mixed.salsa", "new.csv")[2]
+
+    def test_values_of_other_rows_are_not_told_of(self, call, mixed):
+        table = pd.read_csv("mixed.csv")
+        table["colour"] = ["mauve", *table["colour"][1:]]
+        table.to_csv("new.csv", index=False)
+        told = "column 'colour': 1 row, such as 'mauve'"
+        assert told in call("explain", "mixed.salsa", "new.csv", "--row", "1")[2]
+        assert told not in call("explain", "mixed.salsa", "new.csv", "--row", "2")[2]
+        expected = [
+            call("explain", "mixed.salsa", "new.csv", "--row", "2", *more)[1] for more in ((), ("--effects", "a"))
+        ]
+        assert expected[1].endswith(expected[0].split("\n\n")[-1])
 
     @pytest.mark.parametrize(
         ("options", "message"),

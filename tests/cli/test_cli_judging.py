@@ -68,7 +68,7 @@ class TestGroups:
         make_people().to_csv("t.csv", index=False)
         assert call("fit", "t.csv", *FIT, "--group", "who", "--report", "r.html")[0] == 0
         assert '"who"' not in Path("r.html").read_text(encoding="utf-8")
-        explained = told(call, "explain", "m.salsa", "t.csv", "--target", "y", "--out", "e.html")
+        explained = told(call, "explain", "m.salsa", "t.csv", "--target", "y", "--out", "e.html", "--group", "who")
         assert {row["feature"] for row in explained["sobol"]} == set(abcd := "abcd")
         assert {row["feature"] for row in explained["data"]["contributions"]} == set(abcd)
         assert call("predict", "m.salsa", "t.csv")[0] == 0

@@ -163,6 +163,18 @@ class TestScores:
         assert model.quantile == 0.9
         assert "loss      pinball loss: the quantile 0.9 is predicted\n" in out
 
+    @pytest.mark.parametrize("name", ["noise", "luck"])
+    def test_a_share_below_two_standard_errors_is_called_doubtful(self, call, name):
+        rng = np.random.default_rng(0)
+        noise = rng.normal(size=90)
+        table = pd.DataFrame({"u": rng.uniform(size=90), "noise": noise, "luck": np.where(noise > 0, "good", "bad")})
+        table[["u", name]].to_csv("noise.csv", index=False)
+        out = call("fit", "noise.csv", "--target", name, "--out", "m.salsa", "--order", "1", "--relevance", "equal")[1]
+        doubt = "; this is less than two standard errors: the model may be no better than "
+        constant = {"noise": "the mean", "luck": "the class shares"}[name]
+        assert f"{doubt}{constant}\n" in out
+        assert f"{doubt}{constant}\n" in call("info", "m.salsa")[1]
+
     @pytest.mark.parametrize(("unit", "share"), [(VARIANCE, "R2"), (NULL_LOSS, "D2")])
     def test_progress_names_the_share_by_the_unit_of_the_error(self, unit, share):
         heard = []

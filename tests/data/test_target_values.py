@@ -25,5 +25,5 @@ def test_other_text_is_an_error_that_names_value_row_and_classes(kind):
 
 @pytest.mark.parametrize("dtype", ["Int64", "string", object])
 def test_missing_values_of_pandas_are_missing(dtype):
-    with pytest.raises(ValueError, match="contains NaN"):
+    with pytest.raises(ValueError, match=r"y contains NaN: row 2 \(counted from 0\) has no value \(10 rows in all\)"):
         SalsaRegressor().fit(X, pd.Series(["1", "2", None] * 10).astype(dtype))

@@ -297,11 +297,20 @@ def test_output_chooses_the_class_by_position_or_label(tmp_path):
     )
     assert {**first, "byline": ""} == {**second, "byline": ""}
     assert first["effectName"] == "effect on the log probability of c, centred over classes"
-    assert "class c. write_report(..., output=0) is about a." in first["fitted"]["notes"][-1]
+    further = "; write_report(..., output=0) or salsa explain --class 'a' --out is about 'a'."
+    assert first["fitted"]["notes"][-1].endswith("log probability of c, centred over classes" + further)
     shares = {feature["name"]: feature["total"] for feature in first["importance"]["features"]}
     expected = decompose(model, output=2).sobol().set_index("feature")["total"]
     assert shares["dose"] == pytest.approx(expected["dose"])
     assert first["quality"]["classes"]["chosen"] == 2
+    assert decompose(model, output="c").output == 2
+    values = shapley(model, X[:2])
+    np.testing.assert_array_equal(values.parts("c").to_numpy(), values.values[:, :, 2])
+    assert values.interactions(1, "c").sum(axis=1).to_numpy() == pytest.approx(values.values[1, :, 2])
+    assert values.plot(1, output="c").base_value == values.base_value[2]
+    for refused in (lambda: decompose(model, output="d"), lambda: values.plot(output="d")):
+        with pytest.raises(ValueError, match="output='d' is no class of the model: the classes are 'a', 'b' and 'c'"):
+            refused()
 
 
 def test_the_report_of_two_classes_is_about_the_second_class(tmp_path):

@@ -62,6 +62,17 @@ def test_controls_show_dates_and_days_of_the_week(open_page, dated):
     page.wait_for_function(drawn)
 
 
+def test_ranges_and_days_of_the_week_are_not_cut(open_page, dated):
+    page = open_page(dated[2])
+    texts = page.locator(".waterfall text").all_text_contents()
+    assert any(re.fullmatch(r"when: day of week = [A-Z][a-z]+day", text) for text in texts)
+    of_dates = page.locator("tr", has_text="when").locator("td.range .cut")
+    heights = of_dates.evaluate_all("(all) => all.map((one) => [one.scrollHeight, one.clientHeight])")
+    widths = of_dates.evaluate_all("(all) => all.map((one) => [one.scrollWidth, one.clientWidth])")
+    assert len(heights) >= 5
+    assert all(inner <= outer for inner, outer in (heights[0], heights[1], *widths[:2]))
+
+
 def test_the_page_writes_dates_as_python_does(open_page, tmp_path):
     when = pd.Series(pd.date_range("2018-07-01", periods=200, freq="121h"))
     y = np.sin(2 * np.pi * when.dt.day_of_year / 365) + when.dt.hour

@@ -319,6 +319,12 @@ class TestOverview:
         assert (ax.get_xlabel(), ax.get_ylabel()) == ("a (kg)", r"b (\$)")
         assert anova.effect("colour").plot(new_axes()).ax_.get_ylabel() == "colour"
 
+    def test_effects_of_categories_name_the_scale_of_the_function(self, mixed):
+        X, y = mixed[1:]
+        model = SalsaRegressor(**PLAIN, target_transform="log").fit(X, np.exp(y / np.ptp(y)))
+        effect = decompose(model).effect("colour")
+        assert effect.plot(new_axes()).ax_.get_xlabel() == "effect on log of the target ± 2 sd"
+
 
 class TestImportance:
     def test_first_order_shares_equal_the_variances_of_effects_at_the_data(self, learned):
@@ -657,7 +663,7 @@ class TestWaterfall:
         explained = shapley(weighted[0], weighted[1][:2])
         with pytest.raises(ValueError, match="row=2: 2 rows were explained"):
             explained.plot(2)
-        with pytest.raises(ValueError, match="output=2: there are 2 outputs"):
+        with pytest.raises(ValueError, match="output=2: this model has 2 outputs"):
             explained.plot(0, output=2)
 
 

@@ -199,6 +199,7 @@ class TestKindsOfModels:
     def test_the_first_outputs_have_columns(self, data):
         fitted = SalsaRegressor(**PLAIN).fit(data[0], np.outer(data[1], np.arange(1.0, 7.0)))
         assert all(len(texts) == MOST_OUTPUTS for texts in shares(fitted).values())
+        assert f"({MOST_OUTPUTS} of {fitted.expansion_.coef.shape[1]} shown)" in learned_html(fitted)
         assert "6 functions of 4 features, one for each output" in learned_html(fitted)
 
     def test_a_constant_function_has_no_shares(self, data):

@@ -315,6 +315,25 @@ def test_only_rows_outside_the_training_table_are_scored(tmp_path):
     assert "This page was given no new rows" in none["quality"]["notes"][0]
 
 
+@pytest.mark.parametrize(("noise", "is_clear"), [(0.3, True), (2.0, False)])
+def test_a_share_below_two_standard_errors_is_called_doubtful(noise, is_clear, tmp_path):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(60, 2))
+    model = quick_model(X, 1000 * (X[:, 0] + noise * rng.normal(size=60)), 1, alpha=1.0)
+    found = payload_of(write_report(model, tmp_path / "r.html"))
+    best, summary = found["quality"]["scores"][0], found["fitted"]["summary"]
+    assert (best["explained"] >= 2 * best["error"]) == is_clear
+    assert best["explained"] > 0
+    assert ("less than two standard errors: it may be no better than the mean." in summary) != is_clear
+
+
+def test_errors_of_large_targets_are_written_without_exponents(table, tmp_path):
+    X, y = table
+    found = payload_of(write_report(quick_model(X, 1e5 * y), tmp_path / "r.html"))
+    note = found["quality"]["scatters"][0]["note"]
+    assert re.fullmatch(r"Root mean squared error [\d,]+, mean absolute error [\d,]+, 100 rows\.", note)
+
+
 def test_race_and_order_search_are_both_shown_if_equal_relevances_win(tmp_path):
     """The race and the search on all rows may choose different orders; the page shows both choices."""
     X, y = mixed_table(90)

@@ -66,7 +66,7 @@ def test_statements_about_classes_count_right_classes_and_sets_that_hold(new, tm
     right, *_, sets, _ = plain_of(write_report(model, tmp_path / "r.html", *given))["statements"]
     labels, p = (y[120:], model.predict_proba(X[120:])) if new else model.held_out_proba()[:2]
     assert f"is right for {of_100(np.mean(model.classes_[p.argmax(axis=1)] == labels))} rows" in right
-    assert f"always saying ill is right for {of_100(np.mean(labels == 'ill'))}" in right
+    assert f"always saying “ill” is right for {of_100(np.mean(labels == 'ill'))}" in right
     assert ("so that only groups of them and new rows can check it" in sets) != new
     if new:
         holds = model.predict_set(X[120:], 0.9)[np.arange(80), np.searchsorted(model.classes_, labels)]

@@ -52,6 +52,19 @@ def test_the_page_of_a_row_has_its_contributions_values_and_interval(open_page, 
         assert [number_of(end) for end in ends] == pytest.approx([low, high], rel=1e-3)
 
 
+@pytest.mark.parametrize("transform", ["log", "log1p", "sqrt"])
+def test_the_prediction_of_a_transformed_target_is_in_its_units(transform, open_page, tmp_path):
+    X, y = mixed_table(80)
+    model = quick_model(X[:60], np.exp(y[:60] / np.ptp(y)), target_transform=transform)
+    page = open_page(write_report(model, tmp_path / "r.html", X[60:]))
+    go(page, "row=2")
+    shown = page.locator(".prediction")
+    assert float(shown.get_attribute("data-response")) == pytest.approx(model.predict(X[61:62])[0], rel=1e-9)
+    assert number_of(shown.inner_text()) == pytest.approx(model.predict(X[61:62])[0], rel=1e-3)
+    assert f"{transform} of the target: " in page.locator(".probabilities").inner_text().lower()
+    assert f"on the scale of the model, the {transform} of the target" in page.locator(".row-page").inner_text()
+
+
 def test_the_address_of_a_row_shows_the_row_alone_and_any_other_the_report(open_page, homes):
     page = open_page(homes[2])
     shown = "[...document.querySelectorAll('main > section')].filter((s) => s.offsetParent).map((s) => s.id)"

@@ -218,6 +218,12 @@ class TestRefused:
         with pytest.raises(ValueError, match=r"m\.salsa is damaged or not a salsa model file .*: copy it again"):
             salsa.load(path)
 
+    @pytest.mark.parametrize("name", ["t.csv", "t.tsv.gz", "t.parquet"])
+    def test_tables_are_named_as_such(self, tmp_path, name):
+        (tmp_path / name).write_text("a,b\n1,2\n")
+        with pytest.raises(ValueError, match=rf"{name} is damaged .*: it is named like a table; give the file that"):
+            salsa.load(tmp_path / name)
+
     def test_absent_files_and_folders_raise_errors_of_the_system(self, tmp_path):
         with pytest.raises(FileNotFoundError, match="absent"):
             salsa.load(tmp_path / "absent")

@@ -11,7 +11,7 @@ import typer
 
 from salsa.cli.arguments import AsJson, Model, SomeData, option
 from salsa.cli.completion import complete_classes, complete_column, complete_features
-from salsa.cli.prediction_file import read_features
+from salsa.cli.prediction_file import no_such_row, read_features
 from salsa.cli.scores import rows_scored, scored_fields
 from salsa.cli.show import print_fields, print_table, progress, show, write_html
 
@@ -75,15 +75,20 @@ def explain(
         check_output(out, model, *([] if data is None else [data]))
     fitted = load(model)
     output = _output(fitted, of)
-    table = None if data is None else read_features(fitted, data, target, group)
+    is_all_shown = row is None or bool(effects) or as_json
+    alone = None if is_all_shown or out is not None else row  # only this row is looked at
+    table = None if data is None else read_features(fitted, data, target, group, alone)
     X, y, groups = (None, None, None) if table is None else table.scored
     summary: dict[str, Any] = {"model": model, "scale": _scale(fitted, output)}
-    if row is None or effects or as_json:  # otherwise nothing of it is printed
+    if is_all_shown:
         summary |= importance(fitted, effects or (), X, output)
     if data is not None and row is None:
         summary["data"] = _of_rows(fitted, X, y, output)
     elif table is not None and data is not None and row is not None:
-        summary["row"] = _of_row(fitted, table.X, row, data, output)
+        if not 1 <= row <= len(table.X) and alone is None:
+            raise no_such_row(row, data, len(table.X))
+        X_row = table.X if alone else table.X[row - 1 : row]
+        summary["row"] = _of_row(fitted, X_row, row, output)
     if out is not None:
         _tell_of_groups(fitted, y, groups)
         write_html(fitted, out, X, y, groups, output)
@@ -186,7 +191,7 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
     from salsa.uncertainty import Unavailable
 
     banded = not isinstance(fitted_of(anova.model).uncertainty, Unavailable)
-    effect = anova.effect(*([text] if text in anova.features else text.split(",")), band=banded)
+    effect = anova.effect(*_named(text, anova.features), band=banded)
     return {
         "features": list(effect.features),
         "variance_share": effect.variance_share,
@@ -194,6 +199,11 @@ def _effect(anova: "Anova", text: str) -> dict[str, Any]:
         "effect": effect.values.tolist(),
         "sd": None if effect.sd is None else effect.sd.tolist(),
     }
+
+
+def _named(text: str, features: Sequence[str]) -> list[str]:
+    """Return the features that are separated by commas, unless a feature has commas in its name."""
+    return [text] if text in features else [name if name in features else name.strip() for name in text.split(",")]
 
 
 def _of_rows(model: "FittedModel", X: Any, y: Any, output: int) -> dict[str, Any]:
@@ -217,14 +227,11 @@ def _of_rows(model: "FittedModel", X: Any, y: Any, output: int) -> dict[str, Any
     }
 
 
-def _of_row(model: "FittedModel", X: Any, row: int, data: str, output: int) -> dict[str, Any]:
-    """Return the Shapley values of the prediction of one row, largest absolute value first."""
-    from salsa.cli.tables.reading import title
+def _of_row(model: "FittedModel", X: Any, row: int, output: int) -> dict[str, Any]:
+    """Return the Shapley values of the prediction of one row X, largest absolute value first."""
     from salsa.explain import shapley
 
-    if not 1 <= row <= len(X):
-        raise ValueError(f"--row {row}: {title(data)} has rows 1 to {len(X)}")
-    explained = shapley(model, X[row - 1 : row])
+    explained = shapley(model, X)
     values = explained.all_values[0, :, output].tolist()
     names = explained.subject.columns.names
     shown = [explained.subject.shown(j, x)[0] for j, x in enumerate(explained.rows.T)]
@@ -238,7 +245,7 @@ def _of_row(model: "FittedModel", X: Any, row: int, data: str, output: int) -> d
         "base_value": base,
         "contributions": sorted(rows, key=lambda entry: -abs(entry["contribution"])),
         "prediction": base + sum(values),
-        "response": _response(model, X[row - 1 : row], output),
+        "response": _response(model, X, output),
     }
 
 

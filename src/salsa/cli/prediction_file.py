@@ -122,10 +122,13 @@ class FeatureTable(NamedTuple):
         return self.X[self.observed], self.y, None if self.groups is None else self.groups[self.observed]
 
 
-def read_features(model: "SalsaRegressor", data: str, target: str | None, group: str | None = None) -> FeatureTable:
+def read_features(
+    model: "SalsaRegressor", data: str, target: str | None, group: str | None = None, row: int | None = None
+) -> FeatureTable:
     """Return the features of the model in a whole table, with the target and the groups that are asked for.
 
-    Rows without a target are counted on standard error.
+    Rows without a target are counted on standard error. With a row, counted from 1, the features are of this row alone,
+    and so is what is told of its values.
     """
     from salsa.cli.tables.checking import Unseen, known_numbers, require_columns, target_of
     from salsa.cli.tables.dialect import FileFacts
@@ -154,10 +157,21 @@ def read_features(model: "SalsaRegressor", data: str, target: str | None, group:
         known = table[observed] if observed.any() else table
         y = target_of(known, target, data) if classes is None else known_labels(known[target], data, classes)
         table = table.drop(columns=target)
+    if row is not None:
+        if not 1 <= row <= len(table):
+            raise no_such_row(row, data, len(table))
+        table = table[row - 1 : row]
     X = features_of(model, table, data, unseen)
     tell(unseen, UNSEEN, data)
     tell(unseen.words, WORDS, data)
     return FeatureTable(X, y, groups, observed)
+
+
+def no_such_row(row: int, data: str, rows: int) -> ValueError:
+    """Return the error for a row that a table does not have."""
+    from salsa.cli.tables.reading import title
+
+    return ValueError(f"--row {row}: {title(data)} has rows 1 to {rows}")
 
 
 def _check_group(model: "SalsaRegressor", target: str | None, group: str | None) -> None:

@@ -53,10 +53,23 @@ def score_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if summary["loss"] == CLASSES:
         yield from _class_fields(summary)
     elif summary["r2"] is not None:
-        yield "R2", f"{summary['r2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
+        doubt = _doubt(summary["r2"], summary, "the mean")
+        yield "R2", f"{_with_error(summary['r2'], summary)} in cross-validation{doubt}"
     elif summary["d2"] is not None:
-        share = f"{summary['d2']:.4f} +/- {summary['standard_error']:.4f} in cross-validation"
-        yield "D2", f"{share}: the share of the {LOSSES[summary['loss']]} that is explained"
+        share = f"{_with_error(summary['d2'], summary)} in cross-validation"
+        what = f"the share of the {LOSSES[summary['loss']]} that is explained"
+        yield "D2", f"{share}: {what}{_doubt(summary['d2'], summary, 'a constant')}"
+
+
+def _with_error(share: float, summary: dict[str, Any]) -> str:
+    return f"{share:.4f} +/- {summary['standard_error']:.4f}"
+
+
+def _doubt(share: float, summary: dict[str, Any], constant: str) -> str:
+    """Say that the share of the loss that is explained is less than two standard errors, if it is."""
+    if summary["standard_error"] is None or share >= 2 * summary["standard_error"]:
+        return ""
+    return f"; this is less than two standard errors: the model may be no better than {constant}"
 
 
 def loss_field(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
@@ -128,8 +141,10 @@ def _probability_scores(
 def _class_fields(summary: dict[str, Any]) -> Iterator[tuple[str, str]]:
     found = summary["held_out"]
     share = found["log_loss"] / found["shares_log_loss"]
+    doubt = _doubt(1 - share, summary, "the class shares")
     error = "" if summary["standard_error"] is None else f" +/- {summary['standard_error']:.4f}"
-    yield "log loss", f"{found['log_loss']:.4f} on held-out rows: {share:.4f}{error} of the class shares' log loss"
+    of_shares = f"{share:.4f}{error} of the class shares' log loss{doubt}"
+    yield "log loss", f"{found['log_loss']:.4f} on held-out rows: {of_shares}"
     yield "accuracy", f"{found['accuracy']:.4f} on held-out rows"
     if "auc" in found:
         yield "AUC", f"{found['auc']:.4f} on held-out rows"

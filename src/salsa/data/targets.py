@@ -23,7 +23,7 @@ KINDS_OF_CLASSES = {"string": "text", "boolean": "true or false", "categorical":
 
 def checked_rows(X: Floats, y: Any) -> tuple[Floats, Floats]:
     """Return encoded features (n, D), NaN where missing, and targets (n,) or (n, q), as checked float64 arrays."""
-    y = _numbers(y)
+    _refuse_missing(y := _numbers(y))
     with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
         checked: tuple[Floats, Floats] = check_X_y(
             X,
@@ -111,6 +111,17 @@ def telling_groups(groups: Groups | None) -> Groups | None:
         label = groups.labels[groups.code[0]]
         raise ValueError(f"groups: all rows are in the group {label}; at least 2 groups are needed, or none")
     return None if number == n else groups
+
+
+def _refuse_missing(y: Any) -> None:
+    """Raise ValueError if a target is NaN, with the first such row and the number of such rows."""
+    values = np.asarray(y)
+    if values.dtype.kind != "f" or values.ndim == 0:
+        return
+    rows = np.flatnonzero(np.isnan(values.reshape(len(values), -1)).any(axis=1))
+    if len(rows):
+        count = f"{len(rows)} row{'' if len(rows) == 1 else 's'} in all"
+        raise ValueError(f"y contains NaN: row {rows[0]} (counted from 0) has no value ({count}): leave such rows out")
 
 
 def _numbers(y: Any) -> Any:

@@ -23,6 +23,9 @@ def encoded(model: Any, X: Any) -> Floats:
     if "columns_" not in vars(model):
         check_is_fitted(model)
     if not are_records(X):  # records are read by name
+        if type(X).__name__ == "Series":  # pandas is not imported for plain predictions
+            advice = "give a row as a dict or as a table of one row, such as X.iloc[[0]]"
+            raise ValueError(f"X is a Series, which may be a row or a column: {advice}")
         _check_feature_names(model, X, reset=False)
         if getattr(X, "ndim", 2) == 2:  # other shapes get their error from the columns
             _check_n_features(model, X, reset=False)

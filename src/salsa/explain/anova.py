@@ -52,7 +52,7 @@ SURFACE_LEVELS = 60
 
 
 def decompose(
-    model: Any, background: Any = None, sample_weight: Any = None, *, rows: Any = None, output: int = 0
+    model: Any, background: Any = None, sample_weight: Any = None, *, rows: Any = None, output: Any = 0
 ) -> Anova:
     """Return the functional ANOVA of a fitted model: f = mean + effects of single features + effects of pairs + ...
 
@@ -68,8 +68,9 @@ def decompose(
         Rows as they are, with the correlations of their features, for the column share_over_rows; None: background, or
         the training rows if no background is given. Low-rank models do not keep their training rows, and weighted fits
         by solver="divide" do not keep the weights: without rows and background the column is NaN.
-    output : int, default=0
-        Which target of a multi-output model to explain, counted from 0.
+    output : int or label, default=0
+        Which target of a multi-output model to explain, counted from 0; of a classifier, the position of a class in
+        ``classes_`` or its label (whole numbers are always positions).
 
     Examples
     --------
@@ -81,11 +82,9 @@ def decompose(
     ['x0', 'x1 × x2']
     """
     subject = subject_of(model, background, sample_weight)
-    if output not in range(q := subject.expansion.coef.shape[1]):
-        raise ValueError(f"output={output!r}: this model has {q} outputs, numbered from 0")
     if rows is not None:
         subject = replace(subject, rows=Rows.weighted(encoded(model, rows)))
-    return Anova(model, subject, output)
+    return Anova(model, subject, subject.output_number(output))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

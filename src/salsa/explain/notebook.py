@@ -190,7 +190,9 @@ def _share_table(model: Any, shares: _Shares, used: list[int]) -> str:
         largest = percent(float(size[rest].max()))
         rows += f'<tr><td colspan="{1 + len(heads)}">and {count(len(rest), "feature")} with {largest} or less</td></tr>'
     negative = "; negative: it offsets other features" if shares.values[shown].min(initial=0.0) < 0 else ""
-    caption = f"Share of the variance of the function over {shares.rows}{negative}"
+    functions = model.expansion_.coef.shape[1]
+    part = f" ({len(heads)} of {functions} shown)" if functions > len(heads) else ""
+    caption = f"Share of the variance of the function{part} over {shares.rows}{negative}"
     return f'<table class="shares"><caption>{escape(caption)}</caption>{head}<tbody>{rows}</tbody></table>'
 
 

@@ -90,9 +90,10 @@ class Shapley:
         values = by_column(self.subject, self.all_values, 1)
         return values[:, :, 0] if values.shape[2] == 1 else values
 
-    def parts(self, output: int = 0) -> pd.DataFrame:
+    def parts(self, output: Any = 0) -> pd.DataFrame:
         """Return the Shapley values of one output, one column per feature: parts of dates have columns of their own."""
-        return pd.DataFrame(self.all_values[:, :, output], columns=list(self.subject.columns.names))
+        values = self.all_values[:, :, self.subject.output_number(output)]
+        return pd.DataFrame(values, columns=list(self.subject.columns.names))
 
     @property
     def base_value(self) -> Any:
@@ -116,15 +117,15 @@ class Shapley:
         """Explained rows as a table, with the labels of categories instead of codes, and dates in UTC."""
         return self.subject.frame(self.rows)
 
-    def interactions(self, row: int = 0, output: int = 0) -> pd.DataFrame:
+    def interactions(self, row: int = 0, output: Any = 0) -> pd.DataFrame:
         """Return the exact Shapley interaction indices (D, D) of one prediction, in the convention of the shap package.
 
         Half of what a pair adds is at (j, k), the other half at (k, j). The diagonal holds what a feature adds by
         itself. Each row of the table sums to the Shapley value of its feature.
         """
-        n, D, q = self.all_values.shape
-        if row not in range(-n, n) or output not in range(q):
-            raise ValueError(f"row={row!r}, output={output!r}: there are {n} rows and {q} outputs, numbered from 0")
+        (n, D, _), output = self.all_values.shape, self.subject.output_number(output)
+        if row not in range(-n, n):
+            raise ValueError(f"row={row!r}: {n} rows were explained, numbered from 0")
         matrix = np.zeros((D, D))
         for term in self.subject.terms:
             if term.order > 1:
@@ -148,8 +149,11 @@ class Shapley:
             feature_names=list(self.features),
         )
 
-    def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: int = 0) -> WaterfallDisplay:
-        """Draw a waterfall from the base value to the prediction of one row, feature by feature."""
+    def plot(self, row: int = 0, ax: Axes | None = None, most: int = 10, *, output: Any = 0) -> WaterfallDisplay:
+        """Draw a waterfall from the base value to the prediction of one row, feature by feature.
+
+        `output` is the number of an output, or the label of a class.
+        """
         from salsa.explain.displays import WaterfallDisplay
 
         return WaterfallDisplay.from_shapley(self, row, output).plot(ax, most)

@@ -26,12 +26,15 @@ from salsa.data.training_range import encoded
 from salsa.expansion import KernelExpansion
 from salsa.explain.effects import MISSING
 from salsa.explain.kernel_term import KernelTerm
+from salsa.explain.outputs import output_number
 from salsa.fitted import fitted_of
 from salsa.kernels import Kernel
 from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 from salsa.uncertainty.scored import ScoredUncertainty
+
+MOST_NAMED = 8  # names that an error lists
 
 
 class Rows(NamedTuple):
@@ -56,6 +59,7 @@ class Subject:
     background: tuple[Distribution, ...]
     rows: Rows | None = None  #: rows as they are, for shares of the variance over rows; None if they are not known
     transform: str | None = None  #: the scale of the target on which the function was learned
+    classes: list[Any] | None = None  #: the labels of the classes; None: the target is a number
 
     @property
     def target(self) -> str:
@@ -122,6 +126,10 @@ class Subject:
         """Return the prior variance (m,) of f_S at rows (m, |S|): the part of k that belongs to S in both arguments."""
         return sum((term.prior_variance(S, rows) for term in self.terms_of(S)), np.zeros(len(rows)))
 
+    def output_number(self, output: Any) -> int:
+        """Return the number of the function that `output` names: a position, or the label of a class."""
+        return output_number(output, self.expansion.coef.shape[1], self.classes)
+
     def index(self, feature: Any) -> int:
         """Return the number of a column that is given by its name or number."""
         names = self.columns.names
@@ -132,8 +140,7 @@ class Subject:
                 return names.index(feature)
             if feature in self.columns.table:
                 return self._only_part(feature)
-            near = get_close_matches(feature, names, n=1)
-            raise ValueError(f"there is no feature {feature!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            raise ValueError(f"there is no feature {feature!r}; {_hint(feature, names)}")
         if not -len(names) <= feature < len(names):
             raise ValueError(f"there is no feature {feature}: they are numbered from 0 to {len(names) - 1}")
         return int(feature) % len(names)
@@ -201,6 +208,15 @@ class Subject:
         return pd.DataFrame(dict(enumerate(values))).set_axis(list(self.columns.table), axis=1)
 
 
+def _hint(feature: str, names: Sequence[str]) -> str:
+    """Return the most similar name, ignoring letter case, as a question; else the first names."""
+    folded = {name.casefold(): name for name in names}
+    if near := get_close_matches(feature.casefold(), folded, n=1):
+        return f"did you mean {folded[near[0]]!r}?"
+    shown = ", ".join(map(repr, names[:MOST_NAMED]))
+    return f"the features are {shown}{', ...' if len(names) > MOST_NAMED else ''}"
+
+
 def _part_codes(part: Part, values: Any) -> Floats:
     """Encode dates, as a data frame or a list of texts holds them, as values of a part."""
     (column,) = map(with_stamps, read_columns(pd.DataFrame({part.column: values})))
@@ -225,17 +241,18 @@ def subject_of(model: Any, background: Any = None, sample_weight: Any = None) ->
         if sample_weight is not None:
             raise ValueError("sample_weight belongs to the rows of background: give both")
         rows = training_rows_of(model)
-        return Subject(model.expansion_, model.columns_, model.expansion_.background, rows, _transform(model))
+        return Subject(model.expansion_, model.columns_, model.expansion_.background, rows, *_target(model))
     X = encoded(model, background)
     weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
     X, weight = X[weight > 0], weight[weight > 0]
     marginals = tuple(marginal_of(x, weight) for x in X.T)
-    return Subject(model.expansion_, model.columns_, marginals, Rows.weighted(X, weight), _transform(model))
+    return Subject(model.expansion_, model.columns_, marginals, Rows.weighted(X, weight), *_target(model))
 
 
-def _transform(model: Any) -> str | None:
-    transform = fitted_of(model).transform
-    return None if transform is None else transform.name
+def _target(model: Any) -> tuple[str | None, list[Any] | None]:
+    """Return the scale of the target on which the function was learned, and the labels of classes."""
+    transform, classes = fitted_of(model).transform, fitted_of(model).classes
+    return None if transform is None else transform.name, None if classes is None else classes.tolist()
 
 
 def training_rows_of(model: Any) -> Rows | None:

@@ -37,6 +37,8 @@ _NPY = re.compile(
     rb"'shape': \(([1-9]\d{0,15}),(?: ([1-9]\d{0,15}))?\), \} *\n"
 )
 _WRONG = (ValueError, LookupError, TypeError, ArithmeticError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error)
+TABLES = (".csv", ".tsv", ".txt", ".parquet", ".feather")
+NOT_A_TABLE = "it is named like a table; give the file that a fit was saved to (on the command line, before the table)"
 
 
 class RefusedError(ValueError):
@@ -74,7 +76,8 @@ def naming(path: str | os.PathLike[str]) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename:  # there is no such file, it may not be read, ...
             raise
         reason = f"it lacks or misstates {error}" if isinstance(error, LookupError | TypeError) else error
-        advice = "copy it again from where it came, or save the model again"
+        is_table = os.fspath(path).removesuffix(".gz").endswith(TABLES)
+        advice = NOT_A_TABLE if is_table else "copy it again from where it came, or save the model again"
         raise ValueError(f"{os.fspath(path)} is damaged or not a salsa model file ({reason}): {advice}") from error
 
 

@@ -25,6 +25,7 @@ _KINDS = {  # type by pandas.api.types.infer_dtype -> kind of column
 }
 _TIMED = {"date", "datetime", "datetime64", "timedelta", "timedelta64"}  # features may hold these
 _DATES = _TIMED | {"time", "period"}
+MOST_NAMED = 8  # names that an error lists
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}  # as in read_csv
 
 
@@ -33,7 +34,8 @@ def require_columns(table: pd.DataFrame, names: Sequence[str], source: str) -> N
     missing = [name for name in names if name not in table.columns]
     if missing:
         others = [name for name in table.columns if name not in names]
-        listed = ", ".join(repr(name) + _nearest(name, others) for name in missing)
+        shown = [repr(name) + _nearest(name, others) for name in missing[:MOST_NAMED]]
+        listed = ", ".join(shown) + (f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else "")
         raise ValueError(f"{title(source)} has no column {listed}; {_describe(list(table.columns))}")
 
 
@@ -256,7 +258,7 @@ def _nearest(name: str, names: list[str]) -> str:
     return f" (did you mean {folded[matches[0]]!r}?)" if matches else ""
 
 
-def _describe(names: list[str], most: int = 8) -> str:
+def _describe(names: list[str], most: int = MOST_NAMED) -> str:
     if len(names) == 1:
         return f"its only column is {names[0]!r}: commas, semicolons, tabs or bars must separate columns"
     return f"its columns are {', '.join(names[:most])}{', ...' if len(names) > most else ''}"

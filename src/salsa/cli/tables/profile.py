@@ -29,15 +29,16 @@ class Profile:
     def __init__(self, name: str) -> None:
         self.name, self.kind, self.example = name, NUMBER, ""
         self.values = self.missing = 0
-        self._low, self._high, self._last = np.inf, -np.inf, None
+        self._low, self._high, self._first, self._last = np.inf, -np.inf, None, None
         self._counts, self._is_whole, self._is_truth = True, True, True
         self._texts: set[str] = set()  # at most two
 
-    def add(self, column: pd.Series[Any]) -> None:
-        """Take note of the values of a chunk."""
+    def add(self, column: pd.Series[Any], every: pd.Series[Any] | None = None) -> None:
+        """Take note of the values of a chunk; `every` also has the values of rows that are left out."""
         present = column.dropna()
         self.values += len(present)
         self.missing += len(column) - len(present)
+        self._count(present if every is None else every.dropna())
         if present.empty:
             return
         self.example = self.example or _shown(present.iloc[0])
@@ -53,9 +54,19 @@ class Profile:
     def _add_numbers(self, values: Any) -> None:
         self._low, self._high = min(self._low, values.min()), max(self._high, values.max())
         self._is_whole = self._is_whole and bool((values == np.floor(values)).all())
+
+    def _count(self, column: pd.Series[Any]) -> None:
+        """Take note of whether each value is one more than the value before, in the rows of the file."""
+        if not self._counts or column.empty:
+            return
+        if not pd.api.types.is_numeric_dtype(column):
+            self._counts = False
+            return
+        values = column.to_numpy(np.float64)
+        self._first = values[0] if self._first is None else self._first
         before = values[:1] - 1 if self._last is None else [self._last]
         with np.errstate(invalid="ignore"):  # of infinite values
-            self._counts = self._counts and bool((np.diff(values, prepend=before) == 1).all())
+            self._counts = bool((np.diff(values, prepend=before) == 1).all())
         self._last = values[-1]
 
     @property
@@ -65,7 +76,7 @@ class Profile:
     @property
     def is_row_number(self) -> bool:
         """Whether a column without a name counts the rows, like an index that was saved with the table."""
-        return bool(NAMELESS.fullmatch(self.name)) and self._counts_rows and self._low in (0, 1)
+        return bool(NAMELESS.fullmatch(self.name)) and self._counts_rows and self._first in (0, 1)
 
     @property
     def _counts_rows(self) -> bool:
@@ -88,9 +99,11 @@ class Profile:
             return ["true is 1 and false is 0"]
         if self._counts_rows and self.values > FEW_LEVELS:
             return [f"counts the rows: if it is an identifier, --drop {self.name!r} leaves it out"]
-        if self.kind == NUMBER and self._is_whole and _IDENTIFIER.fullmatch(self.name):
+        if self.kind == NUMBER and self._is_whole:
             either = f"--drop {self.name!r} leaves it out, --category {self.name!r} takes it as categories"
-            return [f"named like an identifier: {either}"]
+            if NAMELESS.fullmatch(self.name):
+                return [f"whole numbers, perhaps of rows: {either}"]
+            return [f"named like an identifier: {either}"] if _IDENTIFIER.fullmatch(self.name) else []
         return []
 
 

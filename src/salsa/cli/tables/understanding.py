@@ -113,19 +113,26 @@ class Interpreter:
 
     def taken(self, chunk: pd.DataFrame) -> pd.DataFrame:
         """Return the rows with a target, with numbers as float64 and texts of categories without spaces around them."""
-        columns = {name: self._converted(chunk[name]) for name in self._texts if name in chunk}
-        plain = chunk.assign(**columns) if columns else chunk
-        present = plain[self.target].notna()
-        return plain if present.all() else plain[present]
+        return self._with_target(self._every(chunk))
 
     def observe(self, chunk: pd.DataFrame) -> pd.DataFrame:
         """Return the chunk as ``taken`` does, and take note of its values."""
-        plain = self.taken(chunk)
+        every = self._every(chunk)
+        plain = self._with_target(every)
         self.rows += len(plain)
         self.dropped += len(chunk) - len(plain)
         for name in chunk:
-            self._profiles.setdefault(str(name), Profile(str(name))).add(plain[name])
+            self._profiles.setdefault(str(name), Profile(str(name))).add(plain[name], every[name])
         return plain
+
+    def _every(self, chunk: pd.DataFrame) -> pd.DataFrame:
+        """Return all rows, with numbers as float64 and texts of categories without spaces around them."""
+        columns = {name: self._converted(chunk[name]) for name in self._texts if name in chunk}
+        return chunk.assign(**columns) if columns else chunk
+
+    def _with_target(self, rows: pd.DataFrame) -> pd.DataFrame:
+        present = rows[self.target].notna()
+        return rows if present.all() else rows[present]
 
     def used(self, special: Iterable[str]) -> list[str]:
         """Return the features and the special columns, such as the target."""

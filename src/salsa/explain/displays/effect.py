@@ -93,8 +93,13 @@ def draw_curve(ax: Axes, effect: Effect) -> None:
         mark_values(ax, scale)
     name_part(ax, "x", axis)
     draw_rug(ax, "x", *thinned(axis.rug, RUG_TICKS))
-    ax.set(xlabel=label(axis.title), ylabel=effect.name if effect.sd is None else f"{effect.name} ± {BAND:.0f} sd")
+    ax.set(xlabel=label(axis.title), ylabel=_with_band(effect))
     ax.spines[["top", "right"]].set_visible(False)
+
+
+def _with_band(effect: Effect) -> str:
+    """Return the name of the values of an effect on an axis, with the scale of the function."""
+    return effect.name if effect.sd is None else f"{effect.name} ± {BAND:.0f} sd"
 
 
 def draw_dots(ax: Axes, effect: Effect) -> None:
@@ -105,7 +110,7 @@ def draw_dots(ax: Axes, effect: Effect) -> None:
     ax.axvline(0.0, color=FAINT, lw=0.8, zorder=0)
     ax.errorbar(effect.values, rows, xerr=None if effect.sd is None else BAND * effect.sd, **DOTS)
     name_ticks(ax, "y", names)
-    ax.set(ylim=(len(names) - 0.4, -0.6), xlabel="effect" if effect.sd is None else f"effect ± {BAND:.0f} sd")
+    ax.set(ylim=(len(names) - 0.4, -0.6), xlabel=_with_band(effect))
     ax.set_ylabel(label(axis.name))
     ax.grid(axis="y", color="0.92", lw=0.6)
     ax.set_axisbelow(True)

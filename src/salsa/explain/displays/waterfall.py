@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -45,17 +45,15 @@ class WaterfallDisplay(Display):
     target: str = "prediction"  # the name of the sum of all values
 
     @classmethod
-    def from_shapley(cls, shapley: Shapley, row: int = 0, output: int = 0) -> WaterfallDisplay:
-        """Take one of the explained rows and one output."""
-        n, _, q = shapley.all_values.shape
+    def from_shapley(cls, shapley: Shapley, row: int = 0, output: Any = 0) -> WaterfallDisplay:
+        """Take one of the explained rows and one output, by its number or the label of its class."""
+        n, place = len(shapley.rows), shapley.subject.output_number(output)
         if not -n <= row < n:
             raise ValueError(f"row={row}: {n} rows were explained, numbered from 0")
-        if not 0 <= output < q:
-            raise ValueError(f"output={output}: there are {q} outputs, numbered from 0")
         subject, encoded = shapley.subject, shapley.rows[[row]]
         values = tuple(subject.shown(j, x)[0] for j, x in enumerate(encoded.T))
-        base = float(shapley.subject.base_value[output])
-        return cls(subject.columns.names, values, shapley.all_values[row, :, output], base, shapley.subject.target)
+        base = float(shapley.subject.base_value[place])
+        return cls(subject.columns.names, values, shapley.all_values[row, :, place], base, shapley.subject.target)
 
     @property
     def prediction(self) -> float:

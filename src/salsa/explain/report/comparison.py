@@ -20,13 +20,12 @@ from salsa.explain.report.comparable import (
 )
 from salsa.explain.report.compared_effects import compared_effects, compared_shares
 from salsa.explain.report.fitted_section import fitted_section, kernel_words
-from salsa.explain.report.function_scale import FunctionScale, function_number, scale_of
+from salsa.explain.report.function_scale import FunctionScale, scale_of
 from salsa.explain.report.held_out_groups import new_words
 from salsa.explain.report.held_out_rows import HeldOutRows
 from salsa.explain.report.judged_rows import LEVEL, JudgedRows, chosen_rows, judged_rows
 from salsa.explain.report.judging_rows import ANCHORS_ALONE, Evidence, Given, evidence_of, given_rows
-from salsa.explain.report.phrases import count, percent
-from salsa.explain.report.plain_words import amount
+from salsa.explain.report.phrases import amount, count, percent
 from salsa.explain.report.scored_rows import ScoredRows, measure_of
 from salsa.explain.subject import subject_of
 
@@ -54,7 +53,7 @@ def comparison_payload(models: Any, X: Any, y: Any, output: Any, groups: Any = N
     subjects = subject_of(one), subject_of(other)
     check_columns(subjects[0].columns, subjects[1].columns)
     check_targets(one, other)
-    number = function_number(one, output)
+    number = subjects[0].output_number(output)
     given = [given_rows(model, _as_fitted(X, model), y, number, groups) for model in (one, other)]
     parts = zip((one, other), subjects, given, strict=True)
     found = [evidence_of(model, subject, rows, number) for model, subject, rows in parts]

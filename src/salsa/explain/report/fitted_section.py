@@ -43,14 +43,15 @@ def _found_words(kept: ScoredUncertainty | None, scores: Scores) -> str:
     """Say how good the model is on held-out rows: by R2, or by the share of a constant's loss that it saves."""
     if not scores:
         return ""
-    explained = scores[0]["explained"]
-    if kept is None:
-        good = f" It explains {percent(explained)} of the variance on held-out rows."
-        return good if explained > 0 else " On held-out rows it is no better than the mean."
-    measure = measure_of(kept.loss)
+    explained, error = scores[0]["explained"], scores[0]["error"] or 0.0
+    measure = None if kept is None else measure_of(kept.loss)
+    constant = "the mean" if measure is None else measure.constant
     if explained <= 0:
-        return f" On held-out rows it is no better than {measure.constant}."
-    return f" On held-out rows its {measure.loss} is {percent(explained)} below {measure.error_of_constant}."
+        return f" On held-out rows it is no better than {constant}."
+    doubt = f", less than two standard errors: it may be no better than {constant}" if explained < 2 * error else ""
+    if measure is None:
+        return f" It explains {percent(explained)} of the variance on held-out rows{doubt}."
+    return f" On held-out rows its {measure.loss} is {percent(explained)} below {measure.error_of_constant}{doubt}."
 
 
 def _output_notes(anova: Anova, scale: FunctionScale) -> list[str]:
@@ -60,9 +61,10 @@ def _output_notes(anova: Anova, scale: FunctionScale) -> list[str]:
     if len(scale.labels) == 2:
         return [f"Effects, interactions and contributions are about the {scale.name}, the second class."]
     if scale.labels:
-        own, other = (short(scale.labels[k]) for k in (output, following))
+        other = short(scale.labels[following])
         parts = "The model has one function per class. Effects, interactions and contributions are about"
-        return [f"{parts} the {scale.name}: class {own}. write_report(..., output={following}) is about {other}."]
+        further = f"write_report(..., output={following}) or salsa explain --class '{other}' --out is about '{other}'"
+        return [f"{parts} the {scale.name}; {further}."]
     if outputs == 1:
         return []
     other = f"write_report(..., output={following}) writes one about another"

@@ -61,6 +61,13 @@ def _points_words(points: float, share: float, decimals: int) -> str:
     return f"{'< 0.1' if points == 0 < share else f'{points:.{decimals}f}'}{THIN}%"
 
 
+def amount(value: float) -> str:
+    """Return a number rounded to three digits, such as 0.695 or 12,300."""
+    if not 999.5 <= abs(value) < 1e15:
+        return f"{value:.3g}"
+    return f"{round(value, 2 - int(np.floor(np.log10(abs(value))))):,.0f}"
+
+
 def short(name: str, most: int = 40) -> str:
     """Return a name for a sentence; a name longer than `most` letters loses its middle."""
     tail = most // 3

@@ -12,7 +12,7 @@ from salsa._utils.arrays import Floats
 from salsa.explain.report.held_out_groups import in_groups, units_in
 from salsa.explain.report.held_out_rows import coverage_of
 from salsa.explain.report.judged_rows import LEVEL, JudgedRows, Truths
-from salsa.explain.report.phrases import count, listed, percent, short
+from salsa.explain.report.phrases import amount, count, listed, percent, short
 from salsa.explain.subject import Subject
 
 FEWEST_IN_GROUP = 20  # smaller groups of rows are not judged
@@ -74,7 +74,7 @@ def _class_words(judged: JudgedRows, labels: Sequence[str]) -> Iterator[str]:
     shares = np.bincount(judged.observed.astype(np.intp), minlength=len(labels)) / len(right)
     most = int(shares.argmax())
     unseen = _rows_words(judged)
-    always = f"always saying {short(labels[most])} is right for {_of_100(shares[most])}"
+    always = f"always saying “{short(labels[most])}” is right for {_of_100(shares[most])}"
     yield f"For {unseen}, the most probable class is right for {_of_100(right.mean())} rows; {always}."
     confident = sure >= SURE
     if confident.sum() >= FEWEST_IN_GROUP:
@@ -114,13 +114,6 @@ def _unseen(judged: JudgedRows) -> str:
 
 def _of_100(share: Any) -> str:
     return f"{round(100 * float(share))} of 100"
-
-
-def amount(value: float) -> str:
-    """Return a number rounded to three digits, such as 0.695 or 12,300."""
-    if not 999.5 <= abs(value) < 1e15:
-        return f"{value:.3g}"
-    return f"{round(value, 2 - int(np.floor(np.log10(abs(value))))):,.0f}"
 
 
 # For whom it holds ----------------------------------------------------------------------------------------------------

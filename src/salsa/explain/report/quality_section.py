@@ -11,7 +11,7 @@ from salsa.explain.report import held_out_rows
 from salsa.explain.report.held_out_groups import folds_of_units
 from salsa.explain.report.held_out_rows import R2, Coverage, HeldOutRows
 from salsa.explain.report.judging_rows import Evidence, Given
-from salsa.explain.report.phrases import count, listed, percent, quantised
+from salsa.explain.report.phrases import amount, count, listed, percent, quantised
 from salsa.explain.report.scored_rows import ScoredRows
 from salsa.explain.subject import Subject
 from salsa.fitted import fitted_of
@@ -187,7 +187,7 @@ def _scatter(title: str, rows: HeldOutRows) -> dict[str, Any]:
     residual = rows.observed - rows.predicted
     rmse, mae = (float(np.average(np.abs(residual) ** p, weights=rows.weight) ** (1 / p)) for p in (2, 1))
     n = count(len(residual), "row")
-    note = f"Root mean squared error {rmse:.3g}, mean absolute error {mae:.3g}, {n}."
+    note = f"Root mean squared error {amount(rmse)}, mean absolute error {amount(mae)}, {n}."
     return scatter_of(title, rows.observed, rows.predicted, note)
 
 

@@ -11,6 +11,7 @@ from scipy.special import softmax
 from salsa._utils.arrays import Floats
 from salsa.data.columns import Level
 from salsa.data.date_parts import DURATION, WEEK, WEEKDAYS, Part
+from salsa.data.transforms import TargetTransform
 from salsa.explain.anova import Anova
 from salsa.explain.closed_forms import unit_rule
 from salsa.explain.kernel_term import KernelTerm
@@ -19,6 +20,7 @@ from salsa.explain.report.judging_rows import Given
 from salsa.explain.report.phrases import base64
 from salsa.explain.report.row_intervals import with_intervals
 from salsa.explain.subject import Subject
+from salsa.fitted import fitted_of
 from salsa.kernels.additive import AdditiveKernel
 from salsa.kernels.marginals import Distribution
 
@@ -48,7 +50,9 @@ def what_if_section(
     examples = stored["examples"]
     if has_intervals:
         examples = with_intervals(examples, anova.model, given, output)
-    shown = {**stored, "response": _response(subject, output, scale), "examples": examples}
+    transform = fitted_of(anova.model).transform
+    way_back = _smearing(transform, output) if isinstance(transform, TargetTransform) else {}
+    shown = {**stored, "response": _response(subject, output, scale) | way_back, "examples": examples}
     return {"sentence": SENTENCE + scale.sentence, "model": shown}
 
 
@@ -59,6 +63,11 @@ def _response(subject: Subject, output: int, scale: FunctionScale) -> dict[str, 
         return known
     _, _, coef, offset = subject.expansion.parts
     return {**known, "coefs": [base64(column) for column in coef.T], "offsets": offset.tolist()}
+
+
+def _smearing(transform: TargetTransform, output: int) -> dict[str, Any]:
+    """Return what the page needs for the mean of the target: the transform, and residuals on its scale."""
+    return {"transform": transform.name, "residual": base64(transform.residual[:, output])}
 
 
 def _stored_model(

@@ -18,7 +18,7 @@ from salsa.explain.report.comparison import comparison_payload
 from salsa.explain.report.data_section import data_section
 from salsa.explain.report.effect_section import effect_list, effects_note, importance_section, interaction_section
 from salsa.explain.report.fitted_section import fitted_section, kernel_words
-from salsa.explain.report.function_scale import function_number, scale_of
+from salsa.explain.report.function_scale import scale_of
 from salsa.explain.report.judged_rows import judged_rows
 from salsa.explain.report.judging_rows import Evidence, Given, evidence_of, given_rows
 from salsa.explain.report.page import render, write_whole
@@ -60,8 +60,8 @@ def write_report(
         write_whole(path := checked_path(path), render(compared))
         return path
     subject_of(model)  # raises for estimators that are not fitted, or cannot be explained
-    anova = decompose(model, output=(output := function_number(model, output)))
-    path, given = checked_path(path), given_rows(model, X, y, output, groups)
+    anova = decompose(model, output=output)
+    path, given = checked_path(path), given_rows(model, X, y, anova.output, groups)
     write_whole(path, render(report_payload(with_rows(anova, given.X), given)))
     return path
 

@@ -8,6 +8,14 @@ const LINKS = {
   logistic: (f) => 1 / (1 + Math.exp(-f)),
 };
 
+const INVERSES = { log: Math.exp, log1p: Math.expm1, sqrt: (z) => Math.max(z, 0) ** 2 };
+
+// Returns the mean of the target where the function, learned on a transform of the target, is f: smearing.
+function smeared(transform, stored) {
+  const residual = floats(stored);
+  return (f) => residual.reduce((sum, r) => sum + INVERSES[transform](f + r), 0) / residual.length;
+}
+
 function softmax(values) {
   const top = Math.max(...values);
   const raised = values.map((f) => Math.exp(f - top));
@@ -17,11 +25,12 @@ function softmax(values) {
 
 // Returns the headline, the lines below it, the names of both ends of the waterfall, and functions of f:
 // of(f, columns) -> the response (a number, or the probabilities of all classes), show(f, columns).
-function responseOf({ link, name, scale: onScale, labels, output: own, coefs, offsets }, model) {
+function responseOf({ link, name, scale: onScale, labels, output: own, coefs, offsets, transform, residual }, model) {
   const output = el("output", { class: "prediction", "aria-live": "polite" });
   const more = el("div", { class: "probabilities" });
   const classes = coefs?.map((coef, k) => ({ ...model, coef: floats(coef), offset: offsets[k] }));
-  const of = (f, columns) => (classes ? softmax(classes.map((one) => predicted(one, columns))) : LINKS[link](f));
+  const respond = transform ? smeared(transform, residual) : LINKS[link];
+  const of = (f, columns) => (classes ? softmax(classes.map((one) => predicted(one, columns))) : respond(f));
   const show = (f, columns) => {
     const response = of(f, columns);
     const shown = classes ? response[own] : response;

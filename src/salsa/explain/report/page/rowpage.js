@@ -17,7 +17,7 @@ function rowPage(stored, started) {
   const region = el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Values of this row" }, table);
   const node = el("div", { class: "row-page" }, el("h3", {}, "This row, against the training table"), known, region,
     el("div", { class: "tools" }, link, printed, whole),
-    paragraph("Contributions are exact Shapley values: with the mean prediction they add up to this prediction.", { class: "note" }));
+    paragraph(sumWords(stored.response), { class: "note" }));
 
   function show(row, parts) {
     const place = started();
@@ -30,6 +30,11 @@ function rowPage(stored, started) {
     body.replaceChildren(...order.map((j) => rowOfValue(stored.features[j], row[j], parts[j])));
   }
   return { node, show };
+}
+
+function sumWords({ link, scale }) {
+  if (link === "identity") return "Contributions are exact Shapley values: with the mean prediction they add up to this prediction.";
+  return `Contributions are exact Shapley values on the scale of the model, the ${scale}: with its mean they add up to its value here.`;
 }
 
 function rowOfValue(feature, value, part) {

@@ -12,7 +12,8 @@ function waterfall(width, parts, mean, prediction, [start, end]) {
   const step = 28;
   const ends = widest([number(mean), number(prediction)], true);
   const side = 16 + Math.max(ends, widest(shown.map(({ value }) => signed(value))));
-  const box = { left: Math.min(0.42 * width, 190), right: width - side, top: 6, bottom: 6 + (shown.length + 2) * step };
+  const names = Math.max(widest([start, end], true), widest(shown.map(({ name }) => name))) + 16;
+  const box = { left: Math.min(0.48 * width, names), right: width - side, top: 6, bottom: 6 + (shown.length + 2) * step };
   const at = scale(padded(sums, 0.02), [box.left, box.right]);
   const edge = (name, value, i) => [
     label(box.left - 10, box.top + i * step + 18, name, box.left - 12, { "text-anchor": "end", class: "strong" }),
