@@ -43,8 +43,9 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
         table in which the classes have these weights.
-    solver : {"auto", "exact", "lowrank"}, default="auto"
-        "exact" uses all rows, "lowrank" a few rows (anchors) that stand for all. "auto" is "exact" up to 3000 rows.
+    solver : {"auto", "exact", "lowrank", "pcg"}, default="auto"
+        "exact" uses all rows, "lowrank" a few rows (anchors) that stand for all. "pcg" is the exact fit for some ten
+        thousand rows of two classes, by conjugate gradients. "auto" is "exact" up to 3000 rows, and "lowrank" beyond.
     rank : None or int, default=None
         The most anchors of a low-rank fit. None: 2000.
     cv, categorical_features, memory_limit, n_jobs, random_state, verbose : as in ``SalsaRegressor``.
