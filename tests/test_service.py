@@ -131,6 +131,25 @@ def test_classes_have_probabilities_and_sets(tmp_path):
     assert found["sets"] == model.predict_set(ROW, 0.9).tolist()
 
 
+def test_contributions_to_several_classes_are_sent(tmp_path):
+    X, y = houses()
+    labels = np.array(["cheap", "fair", "dear"])[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    model = SalsaClassifier(order=1, relevance="equal", random_state=0).fit(X, labels)
+    with serving(model, tmp_path) as (port, _):
+        status, found = asked(port, "/predict?contributions=true", ROW)
+    expected = explain.shapley(model, ROW)
+    assert status == 200
+    np.testing.assert_allclose(found["base_value"], expected.base_value, rtol=1e-12)
+    np.testing.assert_allclose(found["contributions"], expected.values, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("path", "body", "status"), [("/", None, 404), ("/predict", None, 405), ("/schema", ROW, 405)])
+def test_other_addresses_and_methods_get_json_that_names_the_right_ones(port, path, body, status):
+    found, answer = asked(port, path, body)
+    assert found == status
+    assert answer["error"].endswith("there are GET /health, GET /schema and POST /predict")
+
+
 def load(port, count, answers):
     """Ask for one row many times. A request whose connection was closed without an answer is sent once more."""
     connection, body = http.client.HTTPConnection("127.0.0.1", port, timeout=60), json.dumps(ROW)

@@ -19,7 +19,9 @@ from functools import partial
 from typing import Any
 
 import anyio
+import numpy as np
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -75,6 +77,13 @@ async def predict(request: Request) -> JSONResponse:
         return JSONResponse({"error": f"the answer takes more than {SECONDS:g} seconds: send fewer rows"}, 503)
 
 
+async def no_such_page(_: Request, error: Exception) -> JSONResponse:
+    """Answer requests for other addresses, or by other methods."""
+    assert isinstance(error, HTTPException)
+    there_are = "there are GET /health, GET /schema and POST /predict"
+    return JSONResponse({"error": f"{error.detail}: {there_are}"}, error.status_code, error.headers)
+
+
 async def body_of(request: Request) -> bytes:
     """Return the body of a request; too long ones are not read to their end."""
     parts, size = [], 0
@@ -124,7 +133,7 @@ def answer_to(rows: list[dict[str, Any]], coverage: float | None, contributions:
         answer["sets" if is_classifier else "intervals"] = found.tolist()
     if contributions:
         shares = explain.shapley(model, rows)
-        answer |= {"base_value": shares.base_value, "contributions": shares.values.tolist()}
+        answer |= {"base_value": np.asarray(shares.base_value).tolist(), "contributions": shares.values.tolist()}
     return answer | ({"warnings": told.get()} if told.get() else {})
 
 
@@ -133,5 +142,6 @@ app = Starlette(
         Route("/health", health),
         Route("/schema", schema),
         Route("/predict", predict, methods=["POST"]),
-    ]
+    ],
+    exception_handlers={HTTPException: no_such_page},
 )

@@ -223,3 +223,8 @@ class TestCheck:
     def test_errors_are_one_line(self, refused):
         Path("t.csv").write_bytes(NASTY["two_units"])
         assert "numbers with different units" in refused("check", "t.csv", "--target", "y")
+
+    def test_names_of_up_to_24_letters_are_not_cut(self, call, folder):
+        table = make_table().rename(columns={"a": "annual_performance_rates"})
+        table.assign(code=range(len(table))).to_csv("t.csv", index=False)
+        assert "annual_performance_rates  " in call("check", "t.csv", "--target", "y")[1]

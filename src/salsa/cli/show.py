@@ -15,6 +15,7 @@ from salsa._utils.jsonable import jsonable
 if TYPE_CHECKING:
     from salsa.regressor import SalsaRegressor
 
+UNCUT = 24  # letters of the first column of a table that are never folded
 WORDS = {
     "column",
     "dataset",
@@ -49,10 +50,14 @@ def print_table(names: Iterable[str], rows: Iterable[Iterable[str]]) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table, cells = (
+        Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False),
+        list(map(tuple, rows)),
+    )
     for name in names:
         table.add_column(name, justify="left" if name in WORDS else "right", overflow="fold")
-    for row in rows:
+    table.columns[0].min_width = min(UNCUT, max((len(row[0]) for row in cells), default=0))
+    for row in cells:
         table.add_row(*row)
     print()
     Console(markup=False, emoji=False).print(table)
