@@ -39,7 +39,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     order, alpha, relevance, interactions, interaction_cst, kernel, bandwidth : as in ``SalsaRegressor``.
     monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
         1 if the probability of the second class may not fall with a feature, -1 if it may not rise, 0 if it is free: as
-        in scikit-learn's ``HistGradientBoostingClassifier``. For two classes only; docs/monotone.md has the details.
+        in scikit-learn's ``HistGradientBoostingClassifier``. For two classes only; docs/knowledge.md has the details.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
         table in which the classes have these weights.

@@ -39,7 +39,7 @@ class EffectDisplay(Display):
     and a number with a category one line per level, with bands for up to three levels.
     """
 
-    effect: Effect
+    effect: Effect  #: the effect that is drawn
 
     def __post_init__(self) -> None:
         if len(self.effect.axes) > 2:
