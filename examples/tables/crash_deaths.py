@@ -74,10 +74,10 @@ plt.show()
 # Effects multiply the odds of dying, with bands of two standard deviations.
 
 figure, axes = plt.subplots(1, 3, figsize=(14, 3.6), layout="constrained")
-ratios = np.array([0.1, 0.3, 0.6, 1, 2, 4, 10, 30])
 for ax, name in zip(axes, ("speed (km/h)", "age (years)", BELT), strict=True):
     anova.effect(name).plot(ax=ax)
     axis = ax.yaxis if name == "age (years)" else ax.xaxis
+    ratios = [0.5, 1, 2, 3] if name == BELT else [0.1, 0.3, 1, 3, 10, 30]
     axis.set_ticks(np.log(ratios), [f"× {ratio:g}" for ratio in ratios])
     axis.set_label_text("factor of the odds of dying")
 axes[2].set_xlim(np.log([0.4, 3.5]))
