@@ -50,9 +50,13 @@ class Duals(NamedTuple):
     converged: bool = True
 
     def moved(self, step: Duals, size: Floats) -> Duals:
-        """Return the point after steps of these sizes (S,)."""
-        coef, f = (x + size[:, None] * dx for x, dx in ((self.coef, step.coef), (self.f, step.f)))
-        return Duals(coef, self.offset + size * step.offset, f)
+        """Return the point after steps of these sizes (S,); a step of size zero need not be finite."""
+        coef, offset, f = (
+            np.where(some > 0, x + some * dx, x)
+            for x, dx in zip(self[:3], step[:3], strict=True)
+            for some in [size.reshape(-1, *[1] * (x.ndim - 1))]
+        )
+        return Duals(coef, offset, f)
 
 
 class KernelSystems:
@@ -71,6 +75,7 @@ class KernelSystems:
         self.centre = float(loss.constant(Y, w)[0])
         self.preconditioners = Preconditioners(F, len(self.W), threads)
 
+    @np.errstate(over="ignore", invalid="ignore")  # functions that are not finite have no lower loss
     def begin(self, f: Floats, offset: Floats, alpha: float, tolerance: float) -> Duals:
         """Return the ends of Newton steps from functions f (S, n) with these offsets (S,), whatever their norms.
 
@@ -105,6 +110,7 @@ class KernelSystems:
         value: Floats = losses + 0.5 * alpha * norm + 0.5 * self.hold * (now.offset - self.centre) ** 2
         return value
 
+    @np.errstate(over="ignore", invalid="ignore")  # steps that are not finite are halved, or end in a note
     def solve(self, alpha: float, start: Duals, tolerance: float) -> Duals:
         """Minimise from a start, until a Newton step promises to lower the mean losses by less than the tolerance."""
         now, value, least = start, self.value(start, alpha), tolerance * self.total
