@@ -13,7 +13,7 @@ help:
 	@echo "make test      the tests (test-all: slow ones too; test-docs: the examples of the documentation; test-howto)"
 	@echo "make lint      ruff, mypy, words, figures   make docs      the site, in site/"
 	@echo "make bench     benchmarks             make packages  wheel and sdist, tried in clean environments"
-	@echo "make evidence  missing and stale result files, and their figures in the pages (docs/evidence.md)"
+	@echo "make evidence  missing and stale result files, and their figures in the pages (docs/result_files.md)"
 	@echo "make rehearsal a release into a local index   make wheels  all Linux wheels, on Debian (docs/releasing.md)"
 	@echo "make coverage, coverage-cpp, sanitize, races, valgrind, seeded, test-avx2, test-busy, test-portable: docs/proofs.md"
 	@echo "make clean     remove all that these made"

@@ -99,7 +99,8 @@ def main() -> None:
             gap = f"log loss {found['loss']:.4f}, gap {np.abs(f - first).max():.1e}"
             print(f"{ROWS} rows, {found['anchors']} anchors, {way:20}: {used}, {held}, {gap}", flush=True)
             costs = {"passes": found["passes"], "CPU s": found["cpu"], "memory GB": found["memory"] / 1e9}
-            FIGURES.add(fit=way, held=found["share"] / 100, **costs, loss=found["loss"], gap=np.abs(f - first).max())
+            shown = {"held": float(found["share"]) / 100, **costs, "loss": found["loss"]}
+            FIGURES.add(fit=way, **shown, gap=np.abs(f - first).max())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The first table of docs/trust.md: real and claimed R2, and coverage at 90 %, where claims used to be wrong.
+"""The first table of docs/trust_measured.md: real and claimed R2, and coverage at 90 %, where claims used to be wrong.
 
     python benchmarks/bench_claims.py
 

@@ -5,7 +5,7 @@
 The truth is the end of a robot arm of four joints (8 features), with noise of 3 % of its standard deviation. Everything
 is included: learning, folds, alpha, intervals. Each fit runs in a process of its own, whose peak memory is reported
 without the memory before the fit. The last lines have the exponent of time in the number of rows, and the ratio of
-standard deviations to the exact ones at the largest size that solver="exact" is quick for. The figure shows wall
+standard deviations to the exact ones at the largest size that solver="exact" is quick for. The figure shows CPU
 seconds against rows. Needs: pip install lightgbm
 """
 
@@ -79,46 +79,58 @@ def deviations() -> None:
             FIGURES.add(anchors=rank, lower=low, median=middle, upper=high)
 
 
-def of(solver: str, seconds: dict[tuple[str, int], float]) -> np.ndarray:
-    """Return rows and seconds (sizes, 2)."""
-    return np.array([(n, value) for (name, n), value in seconds.items() if name == solver])
-
-
 def exponent(measured: np.ndarray) -> float:
     return float(np.polyfit(*np.log(measured.T), 1)[0]) if len(measured) > 1 else np.nan
 
 
 def draw(lines: dict[str, np.ndarray], path: str) -> None:
-    """Draw wall seconds against rows, both on logarithmic scales."""
+    """Draw CPU seconds against rows, both on logarithmic scales, with every line named at its end."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-    figure, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-    for label, measured in lines.items():
-        ax.loglog(*measured.T, "o-", label=f"{label}, rows to the power of {exponent(measured):.2f}")
-    ax.set(xlabel="training rows", ylabel="wall seconds, everything included")
-    ax.legend(frameon=False)
+    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    for (label, measured), color in zip(lines.items(), ("#0072B2", "#E69F00", "#000000"), strict=False):
+        ax.loglog(*measured.T, "o-", color=color)
+        text = f"{label}:\nrows to the power of {exponent(measured):.2f}"
+        ax.annotate(text, measured[-1], (8, 0), textcoords="offset points", va="center", color=color)
+    rows = lines["salsa, exact"][:, 0]
+    ax.set(xlabel="training rows", ylabel="CPU seconds, everything included", xticks=rows)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+        axis.set_minor_formatter(NullFormatter())
+    ax.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
 
 def main() -> None:
     solvers = ["pcg", "lowrank"] + (["lightgbm"] if installed("lightgbm") else [])
-    seconds, walls, most = {}, {}, number(max(SIZES), max(SIZES))
-    fresh = multiprocessing.get_context("spawn")
+    most, fresh = number(max(SIZES), max(SIZES)), multiprocessing.get_context("spawn")
+    measured = FIGURES.rows()
     for n in (n for n in SIZES if n <= most):
         for solver in solvers:
             if FIGURES.has(solver=solver, rows=n):
                 continue
             with ProcessPoolExecutor(1, mp_context=fresh) as process:
                 wall, cpu, space, error, covered = process.submit(measure, solver, n).result()
-            seconds[solver, n], walls[solver, n] = cpu, wall
             line = f"{solver:9} n = {n:6}   wall {wall:6.1f} s   CPU {cpu:6.1f} s   memory {space:5.2f} GB"
             print(f"{line}   error {error:.5f}   coverage at {COVERAGE:.0%} {covered:.3f}", flush=True)
             used = {"wall s": wall, "CPU s": cpu, "memory GB": space}
-            FIGURES.add(solver=solver, rows=n, **used, error=error, coverage="" if np.isnan(covered) else covered)
+            row = {
+                "solver": solver,
+                "rows": n,
+                **used,
+                "error": error,
+                "coverage": "" if np.isnan(covered) else covered,
+            }
+            FIGURES.add(**row)
+            measured.append({name: str(value) for name, value in row.items()})
+    lines = {}
     for solver in solvers:
-        print(f"{solver}: CPU seconds grow with rows to the power of {exponent(of(solver, seconds)):.2f}")
+        pairs = [(float(row["rows"]), float(row["CPU s"])) for row in measured if row["solver"] == solver]
+        lines[LABELS[solver]] = np.array(sorted(pairs))
+        print(f"{solver}: CPU seconds grow with rows to the power of {exponent(lines[LABELS[solver]]):.2f}")
     if len(ARGUMENTS) > 1:
-        draw({LABELS[solver]: of(solver, walls) for solver in solvers}, ARGUMENTS[1])
+        draw(lines, ARGUMENTS[1])
     deviations()
 
 

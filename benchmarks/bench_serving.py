@@ -1,6 +1,6 @@
 """Predictions for a service: load, one row, 1000 rows, an interval, Shapley values, ONNX, and requests per second.
 
-python benchmarks/bench_serving.py [rows]        (default 2000: about a minute)
+python benchmarks/bench_serving.py [rows] [--out FILE]        (default 2000: about a minute)
 
 One row is a dict, a list or a data frame of one row, as a service gets it. The rivals get a data frame, which they all
 take. Times are medians of wall seconds; the least of them says what a machine without other work would need. The first
@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from conditions import installed, number, size
+from conditions import Figures, installed, number, size
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.pipeline import make_pipeline
@@ -36,6 +36,7 @@ import salsa
 from salsa import SalsaRegressor, explain
 
 SERVICE = Path(__file__).parents[1] / "examples" / "service"
+FIGURES = Figures()
 CLIENTS, REQUESTS = 4, size(2000, 20)  # threads that ask the service, and how often each
 D, REPEATS, TREES = 20, size(200, 3), size(500, 20)
 FRESH = """
@@ -69,21 +70,27 @@ def rivals() -> Iterator[tuple[str, Any]]:
         yield "CatBoost", CatBoostRegressor(iterations=TREES, verbose=0, allow_writing_files=False)
 
 
-def milliseconds(call: Callable[[], Any], repeats: int = REPEATS) -> str:
-    """Return median and least of the wall time of a call, after a first call that is not counted."""
+def show(model: str, call: str, seconds: list[float]) -> None:
+    """Print median and least of some wall times, and add them to the figures."""
+    median, least = 1e3 * statistics.median(seconds), 1e3 * min(seconds)
+    print(f"  {call:24} {median:8.3f} ms, least {least:8.3f} ms")
+    FIGURES.add(call=call, model=model, **{"median ms": median, "least ms": least})
+
+
+def timed(call: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
+    """Return the wall times of a call, after a first call that is not counted."""
     call()
-    times = []
+    seconds = []
     for _ in range(repeats):
         start = time.perf_counter()
         call()
-        times.append(1e3 * (time.perf_counter() - start))
-    return f"{statistics.median(times):8.3f} ms, least {min(times):8.3f} ms"
+        seconds.append(time.perf_counter() - start)
+    return seconds
 
 
-def fresh_process(path: Path, record: dict[str, float]) -> str:
+def fresh_process(path: Path, record: dict[str, float]) -> list[float]:
     command = [sys.executable, "-c", FRESH.format(path=str(path), record=record)]
-    times = [float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(5)]
-    return f"{statistics.median(times):8.3f} s,  least {min(times):8.3f} s"
+    return [float(subprocess.run(command, check=True, capture_output=True, text=True).stdout) for _ in range(5)]
 
 
 def onnx_session(fitted: SalsaRegressor, path: Path) -> Any:
@@ -152,8 +159,8 @@ def main() -> None:
         fitted.save(path)
         anchors, megabytes = len(fitted.expansion_.anchors), path.stat().st_size / 1e6
         print(f"salsa: {n} rows, {D} features, {anchors} anchors, {megabytes:.2f} MB")
-        print(f"  load                     {milliseconds(lambda: salsa.load(path), 5)}")
-        print(f"  fresh process            {fresh_process(path, record)}")
+        show("salsa", "load", timed(lambda: salsa.load(path), 5))
+        show("salsa", "fresh process", fresh_process(path, record))
         if installed("starlette") and installed("uvicorn"):
             print(f"  service, one row         {requests_per_second(path, record):8.0f} requests per second")
         if installed("onnx") and installed("onnxruntime"):
@@ -161,23 +168,24 @@ def main() -> None:
             megabytes = (Path(folder) / "model.onnx").stat().st_size / 1e6
             columns = {name: new[[name]].to_numpy() for name in new}
             one = {name: values[:1] for name, values in columns.items()}
-            print(f"  ONNX, {megabytes:.2f} MB, one row    {milliseconds(lambda: session.run(None, one), size(50, 2))}")
-            print(f"  ONNX, {len(new)} rows          {milliseconds(lambda: session.run(None, columns), size(5, 2))}")
+            print(f"  ONNX, {megabytes:.2f} MB")
+            show("ONNX", "one row", timed(lambda: session.run(None, one), size(50, 2)))
+            show("ONNX", f"{len(new)} rows", timed(lambda: session.run(None, columns), size(5, 2)))
         model = salsa.load(path)
     start = time.perf_counter()
     model.predict_interval(record)
-    print(f"  first interval           {1e3 * (time.perf_counter() - start):8.3f} ms")
-    print(f"  one row, dict            {milliseconds(lambda: model.predict(record))}")
-    print(f"  one row, list            {milliseconds(lambda: model.predict(values))}")
-    print(f"  one row, data frame      {milliseconds(lambda: model.predict(row))}")
-    print(f"  {len(new)} rows, data frame   {milliseconds(lambda: model.predict(new), size(20, 2))}")
-    print(f"  one interval             {milliseconds(lambda: model.predict_interval(record), size(50, 2))}")
-    print(f"  Shapley values, one row  {milliseconds(lambda: explain.shapley(model, record).values, size(10, 2))}")
+    show("salsa", "first interval", [time.perf_counter() - start])
+    show("salsa", "one row, dict", timed(lambda: model.predict(record)))
+    show("salsa", "one row, list", timed(lambda: model.predict(values)))
+    show("salsa", "one row, data frame", timed(lambda: model.predict(row)))
+    show("salsa", f"{len(new)} rows, data frame", timed(lambda: model.predict(new), size(20, 2)))
+    show("salsa", "one interval", timed(lambda: model.predict_interval(record), size(50, 2)))
+    show("salsa", "Shapley values, one row", timed(lambda: explain.shapley(model, record).values, size(10, 2)))
     for name, rival in rivals():
         rival.fit(X, y)
         print(f"{name}:")
-        print(f"  one row, data frame      {milliseconds(lambda: rival.predict(row))}")  # noqa: B023  called at once
-        print(f"  {len(new)} rows, data frame   {milliseconds(lambda: rival.predict(new), size(20, 2))}")  # noqa: B023
+        show(name, "one row, data frame", timed(lambda: rival.predict(row)))  # noqa: B023  called at once
+        show(name, f"{len(new)} rows, data frame", timed(lambda: rival.predict(new), size(20, 2)))  # noqa: B023
 
 
 if __name__ == "__main__":

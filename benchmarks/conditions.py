@@ -2,7 +2,7 @@
 
 Every benchmark takes --tiny, which runs the same code on few rows, and on tables of scikit-learn where the full run
 reads those of another package. The tests run every benchmark in this way. Benchmarks with a `Figures` take --out FILE,
-too, and write the figures that they print to this csv (docs/evidence.md).
+too, and write the figures that they print to this csv (docs/result_files.md).
 """
 
 from __future__ import annotations

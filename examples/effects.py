@@ -13,13 +13,15 @@ from salsa import SalsaRegressor
 from salsa.explain import PredictionDisplay, decompose, shapley
 
 NAMES = {
-    "bp": "blood pressure",
-    "s1": "total cholesterol",
-    "s2": "LDL",
-    "s3": "HDL",
+    "age": "age (years)",
+    "bmi": "bmi (kg/m²)",
+    "bp": "blood pressure (mm Hg)",
+    "s1": "total cholesterol (mg/dl)",
+    "s2": "LDL (mg/dl)",
+    "s3": "HDL (mg/dl)",
     "s4": "cholesterol / HDL",
     "s5": "log triglycerides",
-    "s6": "blood sugar",
+    "s6": "blood sugar (mg/dl)",
 }
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 X = X.rename(columns=NAMES).assign(sex=X["sex"].map({1.0: "1", 2.0: "2"}))
@@ -36,14 +38,14 @@ print(anova.importance().head(10).to_string(index=False))
 print(anova.orders().to_string(index=False))
 
 # %%
-# Shares, two curves with their bands, what two features do together beyond their curves, leave-one-out predictions, and
-# one prediction taken apart.
+# Left: shares, leave-one-out predictions, and one prediction taken apart. Right: two curves with their bands, and what
+# two features do together beyond their curves.
 
-figure, axes = plt.subplots(2, 3, figsize=(15, 7.6), layout="constrained")
+figure, axes = plt.subplots(3, 2, figsize=(10, 10.5), layout="constrained")
 anova.plot(ax=axes[0, 0])
-anova.effect("bmi").plot(ax=axes[0, 1])
-anova.effect("log triglycerides").plot(ax=axes[0, 2])
-anova.effect("age", "sex").plot(ax=axes[1, 0])
-PredictionDisplay.from_model(model).plot(ax=axes[1, 1])
-shapley(model, X).plot(row=0, ax=axes[1, 2])
-figure.savefig("effects.png", dpi=110)
+anova.effect("bmi (kg/m²)").plot(ax=axes[0, 1])
+PredictionDisplay.from_model(model).plot(ax=axes[1, 0])
+anova.effect("log triglycerides").plot(ax=axes[1, 1])
+shapley(model, X).plot(row=0, ax=axes[2, 0])
+anova.effect("age (years)", "sex").plot(ax=axes[2, 1])
+figure.savefig("effects.png", dpi=75)

@@ -290,8 +290,8 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
 def test_clones_and_solvers_of_squared_errors():
     model = SalsaClassifier(order=2, class_weight="balanced")
     assert clone(model).get_params() == model.get_params()
-    with pytest.raises(ValueError, match="solver='pcg' fits squared errors only"):
-        SalsaClassifier(solver="pcg").fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="solver='features' fits squared errors only"):
+        SalsaClassifier(solver="features").fit(np.eye(4), [0, 1, 0, 1])
 
 
 def test_damaged_class_labels_are_refused(tmp_path):

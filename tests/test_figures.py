@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -69,6 +69,11 @@ def replaced(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new))
 
 
+def commit_all(root: Path) -> None:
+    for command in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "All"]):
+        subprocess.run(["git", *command], cwd=root, check=True, capture_output=True)
+
+
 def test_pages_of_this_repository_agree_with_their_files() -> None:
     assert figures.compare(ROOT, write=False) == []
 
@@ -127,9 +132,21 @@ def test_a_file_fails_when_two_releases_have_newer_code(root: Path) -> None:
     assert not figures.is_stale(result, [first, second], None)  # the code did not change
     assert not figures.is_stale(result, [first, second], date(2026, 12, 20))  # it changed after the first release
 
-    replaced(root / "CHANGELOG.md", "## Unreleased", "## 9.1 (2040-02-01)\n\n## 9.0 (2040-01-01)")
+    replaced(root / "CHANGELOG.md", "## Unreleased", "## 9.1 - 2040-02-01\n\n## 9.0 - 2040-01-01")
     replaced(root / "docs" / "results" / "register.toml", "2026-11-18", "2001-01-01")
     assert sum("stale" in failure for failure in figures.compare(root, write=True)) == 2
+
+
+def test_code_without_history_counts_as_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(figures, "ROOT", root)
+    measured = date.today() + timedelta(days=1)
+    assert figures.first_change(["docs"], measured) == measured  # no repository
+    commit_all(root)
+    assert figures.first_change(["docs"], measured) is None
+    shallow = root / "shallow"
+    subprocess.run(["git", "clone", "--quiet", "--depth=1", root.as_uri(), shallow], check=True)
+    monkeypatch.setattr(figures, "ROOT", shallow)
+    assert figures.first_change(["docs"], measured) == measured
 
 
 def test_a_file_fails_when_its_source_is_newer(root: Path) -> None:
@@ -168,8 +185,7 @@ def test_evidence_is_measured_and_written_into_the_page(root: Path, monkeypatch:
         f"    {PARITY.replace('0.6149', '0.7149')!r}\n"
         "Path(sys.argv[-1]).write_text(text)\n"
     )
-    for command in (["init"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-m", "All"]):
-        subprocess.run(["git", *command], cwd=root, check=True, capture_output=True)
+    commit_all(root)
 
     assert evidence.main(["parity"]) == 0
     assert "has 0.71<" in (root / "docs" / "page.md").read_text()

@@ -310,16 +310,22 @@ def read_register(folder: Path) -> tuple[dict[str, Result], dict[str, Any]]:
 
 
 def releases(changelog: str) -> list[date]:
-    """Return the dates of the releases: headings such as `## 1.0.0 (2026-12-01)`."""
+    """Return the dates of the releases: headings such as `## 1.0.0 - 2026-12-01`."""
     return [date.fromisoformat(day) for day in re.findall(r"^## .*?(\d{4}-\d\d-\d\d)", changelog, re.MULTILINE)]
 
 
 def first_change(paths: list[str], since: date) -> date | None:
-    """Return when git first changed one of the paths after a day; this day itself if git cannot tell."""
-    command = ["git", "log", "--reverse", "--format=%cs", f"--since={since} 23:59:59", "--", *paths]
+    """Return when git first changed one of the paths after a day; this day itself if git does not know the history."""
+
+    def git(*words: str) -> list[str]:
+        return subprocess.run(["git", *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+
     try:
-        days = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+        shallow = git("rev-parse", "--is-shallow-repository") == ["true"]
+        days = git("log", "--reverse", "--format=%cs", f"--since={since} 23:59:59", "--", *paths)
     except (OSError, subprocess.CalledProcessError):
+        return since
+    if shallow:  # a checkout without its history, as in CI
         return since
     return date.fromisoformat(days[0]) if days else None
 

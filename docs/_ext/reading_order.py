@@ -2,16 +2,22 @@
 
 EXAMPLES = (
     "first_fit",
+    "houses",
     "why_additive",
     "effects",
     "shapley",
-    "intervals",
-    "categories",
     "search",
     "rivals",
-    "many_rows",
     "dask_local",
     "dask_scheduler",
+    "house_price",
+    "wages_of_people",
+    "fish_counts",
+    "crash_deaths",
+    "station_riders",
+    "piston",
+    "diamonds",
+    "shuffled_columns",
 )
 
 

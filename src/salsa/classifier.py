@@ -39,12 +39,13 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
     order, alpha, relevance, interactions, interaction_cst, kernel, bandwidth : as in ``SalsaRegressor``.
     monotonic_cst : None, array of shape (n_features,) or dict of column name to int, default=None
         1 if the probability of the second class may not fall with a feature, -1 if it may not rise, 0 if it is free: as
-        in scikit-learn's ``HistGradientBoostingClassifier``. For two classes only; docs/monotone.md has the details.
+        in scikit-learn's ``HistGradientBoostingClassifier``. For two classes only; docs/knowledge.md has the details.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, which multiply ``sample_weight``: as in scikit-learn. Probabilities are then those of a
         table in which the classes have these weights.
-    solver : {"auto", "exact", "lowrank"}, default="auto"
-        "exact" uses all rows, "lowrank" a few rows (anchors) that stand for all. "auto" is "exact" up to 3000 rows.
+    solver : {"auto", "exact", "lowrank", "pcg"}, default="auto"
+        "exact" uses all rows, "lowrank" a few rows (anchors) that stand for all. "pcg" is the exact fit for some ten
+        thousand rows of two classes, by conjugate gradients. "auto" is "exact" up to 3000 rows, and "lowrank" beyond.
     rank : None or int, default=None
         The most anchors of a low-rank fit. None: 2000.
     cv, categorical_features, memory_limit, n_jobs, random_state, verbose : as in ``SalsaRegressor``.

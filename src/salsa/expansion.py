@@ -25,11 +25,11 @@ class KernelExpansion:
     the training table, missing values included; None: the anchors are the training rows, and each counts once.
     """
 
-    kernel: Kernel
-    anchors: Floats
-    coef: Floats
-    offset: Floats
-    marginals: tuple[Distribution, ...] | None = None
+    kernel: Kernel  #: an ``AdditiveKernel`` or a ``SumKernel``
+    anchors: Floats  #: (r, D)
+    coef: Floats  #: (r, q)
+    offset: Floats  #: (q,)
+    marginals: tuple[Distribution, ...] | None = None  #: None: each anchor counts once
 
     @property
     def parts(self) -> tuple[Kernel, Floats, Floats, Floats]:

@@ -60,7 +60,14 @@ from salsa.kernels.marginals import distribution_of
 from salsa.learning import Problem
 from salsa.losses import IDENTITY, Likelihood, SquaredError, check_targets, link_of, named_loss, robust_spread
 from salsa.options import LossChoice, Options
-from salsa.selection.deviance import Choice, choose_by_deviance, confirmed, fit_to_all_rows, robust_targets
+from salsa.selection.deviance import (
+    Choice,
+    choose_by_deviance,
+    confirmed,
+    fit_exactly,
+    fit_to_all_rows,
+    robust_targets,
+)
 from salsa.selection.order import tell
 from salsa.selection.plan import Plan, choose_order, equal_kernel, make_plan
 from salsa.selection.race import SMOOTH
@@ -69,6 +76,7 @@ from salsa.selection.transform import suggest_logarithm
 from salsa.solvers import SAMPLE_ROWS, RidgeTask, Solution, Solver, find_solver
 from salsa.solvers.anchored_likelihood import AllRows, AnchoredTask, anchored_bytes, finish_on_anchors
 from salsa.solvers.cutting_planes import import_clarabel
+from salsa.solvers.iterated_likelihood import finish_on_matrix, iterated_bytes
 from salsa.solvers.likelihood import (
     LIKELIHOOD_ADVICE,
     Candidate,
@@ -127,11 +135,13 @@ def fit_rows(options: Options, rows: Rows, seen: Survey, progress: Progress) -> 
         check_memory(name, rank, size, limit)
         return _fit_in_memory(options, _gathered(rows, seen), notes, progress)
     if not options.loss.squared:
-        whole = name == "exact" or options.sign is not None  # the rows are gathered
+        _check_classes(name, seen.outputs)
+        gathers = find_solver(name).needs_all_rows
+        whole = gathers or options.sign is not None  # the rows are gathered
         folds = options.cv if is_number(options.cv) else DEFAULT_FOLDS
         need = _likelihood_bytes(options, n, D, seen.outputs, folds) + gathered * whole
         require_memory(need, limit, "this fit", LIKELIHOOD_ADVICE)
-        if name == "exact":
+        if gathers:
             table = _gathered(rows, seen)
             check_targets(options.loss.name, table.rows.Y, np.ones(n, dtype=bool))
             return _fit_in_memory(options, table, notes, progress)
@@ -275,6 +285,7 @@ def _fit_all(
 
 def _fit_likelihood(options: Options, known: AllRows, seen: Survey, notes: list[str], progress: Progress) -> Fitted:
     """Take all rows through every step, for a loss that is not the squared error."""
+    _check_classes(_solver(options, len(known.Y), len(seen.low), seen.outputs)[0], seen.outputs)
     need = _likelihood_bytes(options, len(known.Y), len(seen.low), seen.outputs, len(known.splits.folds))
     require_memory(need, memory_limit_bytes(options.resources.memory_limit), "this fit", LIKELIHOOD_ADVICE)
     with one_blas_thread():
@@ -308,7 +319,8 @@ def _solve_likelihood(
     only the last step sees all rows.
     """
     known, loss, (n, q), D = task.known, task.loss, task.known.Y.shape, len(seen.low)
-    exact = _solver(options, n, D, q)[0] == "exact"
+    name, _ = _solver(options, n, D, q)
+    exact = name == "exact"
 
     def problem_of(task: LikelihoodTask, Y: Floats) -> Problem:
         return _problem(options, seen.columns, task.rows._replace(Y=Y / power_of_two(Y)), task.splits)
@@ -327,7 +339,11 @@ def _solve_likelihood(
         places = sample.splits.sample(problem.Y, SEARCH_ROWS)
         small = sample.some(places)._replace(rank=None)
         choice = choose_by_deviance(small, problem.rows(places), plan, progress, rescaled)
+        task = task._replace(loss=choice.task.loss)
         choice = fit_to_all_rows(task, sample.rows, choice, progress)
+        if name == "pcg":
+            search, found = fit_exactly(task, choice, progress)
+            return plan, search, finish_on_matrix(found, known)
         solution = finish_on_anchors(choice.candidate, known, sample.rows)
     if (monotone := _monotone(options, seen)) is None:
         return plan, choice.search, solution
@@ -353,7 +369,16 @@ def _likelihood_bytes(options: Options, n: int, D: int, outputs: int, folds: int
         threads = thread_count(options.resources.threads, n, rank, folds + 1)
         learning = choice_bytes(n, searched=True, learned=options.kernel.learned)
         size = max(learning, anchored_bytes(n, D, outputs, rank, folds, threads))
+        if name == "pcg":
+            size = max(size, iterated_bytes(n, D, rank, folds, thread_count(options.resources.threads, n, n, D)))
     return size if options.sign is None else max(size, monotone_likelihood_bytes(n, D, rank, folds))
+
+
+def _check_classes(name: str, outputs: int) -> None:
+    """Refuse several classes for a solver that fits one function."""
+    if name == "pcg" and outputs > 1:
+        advice = "give solver='auto' or 'lowrank', or 'exact' for some thousand rows"
+        raise ValueError(f"solver='pcg' fits two classes, and y has {outputs}: {advice}")
 
 
 def _with_signs(options: Options, columns: Columns) -> Options:
@@ -504,7 +529,7 @@ def _solver(options: Options, n: int, D: int, outputs: int) -> tuple[str, int]:
         rank = DEFAULT_RANK
     if name == "exact" or rank >= n or (automatic and n <= EXACT_ROWS):
         return "exact", n
-    if automatic and options.sign is None and _matrix_fits(options, n, D, outputs):
+    if automatic and options.loss.squared and options.sign is None and _matrix_fits(options, n, D, outputs):
         return "pcg", rank
     return name or "lowrank", rank
 

@@ -36,7 +36,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def load(path: str | os.PathLike[str]) -> SalsaRegressor | SalsaClassifier:
-    """Read a model that its ``save`` wrote. Nothing in the file is executed.
+    """Read the model that ``save`` wrote to the file `path`. Nothing in the file is executed.
 
     Where scikit-learn is not imported yet, it is not imported for predictions of plain values. The file is checked for
     damage in any case; parts that only intervals need are checked for contradictions when they are asked for.

@@ -136,9 +136,9 @@ def _loss(params: Mapping[str, Any]) -> LossChoice:
     if name != "squared_error" and params.get("target_transform") is not None:
         transform = f"target_transform={params['target_transform']!r}"
         raise ValueError(f"{transform} goes with loss='squared_error' only, not with loss={name!r}: choose one of both")
-    if name != "squared_error" and params["solver"] in ("pcg", "features", "divide"):
+    if name != "squared_error" and params["solver"] in ("features", "divide"):
         solver = f"solver={params['solver']!r} fits squared errors only, not loss={name!r}"
-        raise ValueError(f"{solver}: give 'auto', 'exact' or 'lowrank'")
+        raise ValueError(f"{solver}: give 'auto', 'exact', 'pcg' or 'lowrank'")
     return LossChoice(name, None if level is None else float(level), name == "squared_error")
 
 

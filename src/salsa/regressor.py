@@ -89,7 +89,8 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         n rank^2 flops, and memory that does not grow with n. Whatever the solver, the kernel is learned from at most
         8000 rows. "features" are random features in place of anchors, and "divide" is the mean of
         exact fits to parts of the rows: for comparison. "auto" is "exact" up to 3000 rows, unless a rank is given,
-        "pcg" up to 60 000 if the matrix fits into memory (fewer with several targets), and "lowrank" beyond.
+        "pcg" up to 60 000 if the matrix fits into memory (fewer with several targets), and "lowrank" beyond. Losses
+        other than the squared error have "lowrank" beyond 3000 rows, unless "pcg" is asked for.
     rank : None or int, default=None
         The most anchors of the low-rank solver, which takes as many as its tolerance asks for, and of the
         preconditioner of "pcg"; the number of random features; the most rows of a part. None: 2000. Where there are no

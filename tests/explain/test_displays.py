@@ -481,7 +481,8 @@ class TestEffect:
         assert EffectDisplay(effect).plot(new_axes()).figure_.axes[1].get_ylabel() == "effect"
 
     @pytest.mark.parametrize("features", [("a", "size"), ("size", "a")])
-    def test_lines_of_a_category_and_a_number_are_thick_where_sure(self, mixed, features):
+    def test_many_lines_of_a_category_and_a_number_are_thick_where_sure(self, mixed, features, monkeypatch):
+        monkeypatch.setattr(pairs, "MOST_BANDS", 1)
         effect = decompose(mixed[0]).effect(*features)
         ax = drawn(EffectDisplay(effect).plot())
         values = effect.values.T if features[0] == "a" else effect.values
@@ -494,6 +495,20 @@ class TestEffect:
         dots = [line.get_ydata()[0] for line in ax.lines if len(line.get_xdata()) == 1]
         assert dots == values[:, -1].tolist()
         assert [text.get_text().strip() for text in ax.get_legend().get_texts()] == ["M", "S"]
+
+    @pytest.mark.parametrize("features", [("a", "size"), ("size", "a")])
+    def test_few_lines_of_a_category_and_a_number_have_bands(self, mixed, features):
+        effect = decompose(mixed[0]).effect(*features)
+        ax = drawn(EffectDisplay(effect).plot())
+        values, sd = (part.T if features[0] == "a" else part for part in (effect.values, effect.sd))
+        bands = [band for band in ax.collections if isinstance(band, PolyCollection)]
+        for level, band in enumerate(bands):
+            low, high = (values + side * 2 * sd for side in (-1, 1))
+            extent = band.get_datalim(ax.transData)
+            np.testing.assert_allclose([extent.y0, extent.y1], [low[level, :-1].min(), high[level, :-1].max()])
+        assert len(bands) == 2
+        assert ax.get_ylabel() == "effect ± 2 sd"
+        assert not [line for line in ax.lines if line.get_lw() == 0.9]
 
     def test_sixty_levels_are_drawn_as_60_dots_or_8_lines(self):
         """Lines show the levels of largest spread; the legend gives their number; names never overlap."""

@@ -7,16 +7,18 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from children import never_ending
+from matplotlib.text import Text
 
 from salsa import cli
 from salsa.baselines.processes import OK, TIMED_OUT
 from salsa.paper import figures
-from salsa.paper.curves import draw_figure, name_of, save_figure
+from salsa.paper.curves import draw_figure, draw_parts, name_of, save_figure
 from salsa.paper.experiments import measure
 from salsa.paper.figures import FIGURES, RIVALS, SYNTHETIC, make, points, run_figure
 from salsa.paper.functions import Sample
@@ -41,6 +43,10 @@ def job(method="ridge", n=30, trial=0, name="small", D=4):
 def row(method="ridge", n=30, trial=0, share=0.5, status=OK, seconds=1.0, order=None):
     numbers = {"mse": 4 * share, "variance": 4.0} if status == OK else {}
     return Row(*job(method, n, trial), status, order=order, seconds=seconds, **numbers)
+
+
+def point(method, n, share):
+    return {"figure": "fig1a", "method": method, "n": n, "trials": 1, "share": share, "share_se": None, "status": OK}
 
 
 def write(path, rows):
@@ -194,21 +200,38 @@ class TestPicture:
         write(tmp_path / "small.csv", rows)
         return points(SMALL, tmp_path, trials=2)
 
-    def test_lines_axes_legend_and_note_show_the_points(self, some):
+    def test_lines_axes_names_and_note_show_the_points(self, some):
         figure = draw_figure(some, "a title")
         (ax,) = figure.axes
         assert (ax.get_xscale(), ax.get_yscale(), ax.get_title()) == ("log", "log", "a title")
-        legend = ax.get_legend()
-        assert [text.get_text() for text in legend.get_texts()] == ["LR", "SALSA, d = 2", "this package"]
         assert [text.get_text() for text in ax.get_xticklabels()] == ["30", "60"]
+        assert {"0.5", "0.1", "0.01"} <= {text.get_text() for text in ax.get_yticklabels()}
         note = " ".join(figure._supxlabel.get_text().split())
         assert note == (
-            "Mean of 2 trials; bars: one standard error either side. Not drawn: LQ at n = 60 (2 of 2 trials timed out)."
+            "Mean of 2 trials; bars: one standard error on either side. Predicting the mean has an error of 1. "
+            "Not drawn: LQ at n = 60 (2 of 2 trials timed out)."
         )
         drawn = {container.get_label(): container.lines[0].get_xydata() for container in ax.containers}
         np.testing.assert_allclose(drawn["LR"], [[30, 0.5005], [60, 0.2505]])
+
+    def test_names_stand_beside_the_axes_in_the_order_of_the_last_points_without_overlap(self):
+        ends = {"salsa-d1": 0.20, "salsa-d2": 0.201, "salsa": 0.202, "krr": 0.5}
+        figure = draw_figure([point(method, 50, share) for method, share in ends.items()], "")
         figure.draw_without_rendering()
-        assert legend.get_window_extent().x0 >= ax.get_window_extent().x1
+        (ax,) = figure.axes
+        boxes = [Text.get_window_extent(text) for text in sorted(ax.texts, key=lambda text: text.xyann[1])]
+        assert [text.get_text() for text in ax.texts] == ["SALSA, d = 1", "SALSA, d = 2", "salsa", "KRR"]
+        assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
+        assert ax.get_window_extent().x1 < min(box.x0 for box in boxes)
+        assert max(box.x1 for box in boxes) <= figure.bbox.x1
+
+    def test_several_parts_share_their_axes_and_one_legend(self):
+        parts = {name: [point(method, 50, 0.1 * k) for k, method in enumerate(("salsa", "krr"), 1)] for name in "abc"}
+        figure = draw_parts(parts)
+        assert [ax.get_title() for ax in figure.axes] == ["a", "b", "c", ""]
+        assert len({ax.get_ylim() for ax in figure.axes}) == 1
+        (legend,) = figure.legends
+        assert [text.get_text() for text in legend.get_texts()] == ["KRR", "salsa"]
 
     def test_saving_writes_a_png_file_and_no_temporary_file(self, some, tmp_path):
         save_figure(draw_figure(some, "a title"), tmp_path / "small.png")
@@ -217,20 +240,17 @@ class TestPicture:
 
     def test_every_method_looks_different(self):
         methods = FIGURES["fig1c"].methods
-        some = [{"method": m, "n": 50, "trials": 1, "share": 0.1, "share_se": None, "status": OK} for m in methods]
-        (ax,) = draw_figure(some, "").axes
-        looks = {(c.lines[0].get_color(), c.lines[0].get_linestyle()) for c in ax.containers}
-        markers = {c.lines[0].get_marker() for c in ax.containers}
-        assert len(looks) == len(methods)
-        assert len(markers) >= len(methods) - 1
+        (ax,) = draw_figure([point(method, 50, 0.1) for method in methods], "").axes
+        assert len({c.lines[0].get_color() for c in ax.containers}) == len(methods)
+        assert len({c.lines[0].get_marker() for c in ax.containers}) == len(methods)
 
     def test_drawing_without_finished_points_is_refused(self):
         with pytest.raises(ValueError, match="nothing to draw"):
             draw_figure([], "a title")
 
     def test_names_in_the_legend_are_the_names_of_the_paper(self):
-        assert [name_of(m) for m in ("salsa-d8", "salsa-paper", "krr", "lightgbm")] == [
-            *("SALSA, d = 8", "SALSA, d by CV", "KRR", "LightGBM")
+        assert [name_of(m) for m in ("salsa-d8", "salsa-paper", "salsa", "krr", "lightgbm")] == [
+            *("SALSA, d = 8", "SALSA, d by CV", "salsa", "KRR", "LightGBM")
         ]
 
 
@@ -263,6 +283,17 @@ class TestCommand:
         first, second = json.loads(out)
         assert (first["figure"], first["n"], first["trials"], second["order"]) == ("fig1b", 50, 2, 2)
         assert first["share"] < second["share"]
+
+    def test_stored_results_are_drawn_without_fits_and_the_last_four_parts_in_one_picture(
+        self, monkeypatch, capsys, tmp_path
+    ):
+        code, out, err = self.run(monkeypatch, capsys, "figures", RESULTS, "--out", tmp_path, "--json")
+        assert (code, err) == (0, "")
+        assert [Path(path).name for path in json.loads(out)] == ["fig1a.png", "fig1b.png", "fig1c_to_f.png"]
+        assert sorted(os.listdir(tmp_path)) == ["fig1a.png", "fig1b.png", "fig1c_to_f.png"]
+        code, _, err = self.run(monkeypatch, capsys, "figures", tmp_path, "--out", tmp_path / "new")
+        assert code == 2
+        assert "has none of fig1a.csv" in err
 
     @pytest.mark.parametrize(
         ("options", "message"),

@@ -4,6 +4,7 @@ from itertools import product
 from math import comb, pi, sqrt
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -233,7 +234,7 @@ class TestExperiments:
 
 class TestFigures:
     def test_each_figure_draws_its_frame(self):
-        by_rows, by_features = rate_experiment((20, 40), 2, 1), dimension_experiment((1, 2), 20, 1)
+        by_rows, by_features = rate_experiment((20, 40), 2, 2), dimension_experiment((1, 2), 20, 1)
         orders = order_experiment((20, 40), (1, 2), D=2, repeats=1)
         figures = [
             draw_dimensions(dimension_table((2, 3))),
@@ -244,7 +245,17 @@ class TestFigures:
         for figure in figures:
             assert isinstance(figure, Figure)
             figure.draw_without_rendering()
-        drawn = figures[1].axes[0].lines[0]
-        np.testing.assert_array_equal(drawn.get_xdata(), [20, 40])
-        expected = by_rows[by_rows["method"] == TRUE].groupby("n")["risk"].mean()
-        np.testing.assert_allclose(drawn.get_ydata(), expected)
+        line, _, (bars,) = figures[1].axes[0].containers[0].lines
+        risks = by_rows[by_rows["method"] == TRUE].groupby("n")["risk"]
+        np.testing.assert_allclose(line.get_xydata(), np.column_stack([[20, 40], risks.mean()]))
+        lengths = [np.ptp(segment[:, 1]) for segment in bars.get_segments()]
+        np.testing.assert_allclose(lengths, 2 * risks.sem())
+        assert {text.get_text() for text in figures[0].axes[0].texts} == {"order 1", "order 2", "order D"}
+
+    def test_circles_count_the_repetitions_in_which_an_order_is_the_best(self):
+        risks = {1: (0.1, 0.1, 0.3), 2: (0.2, 0.2, 0.2)}
+        rows = [(50, order, repeat, risk, 0.0) for order, each in risks.items() for repeat, risk in enumerate(each)]
+        frame = pd.DataFrame(rows, columns=["n", "order", "repeat", "risk", "beyond"])
+        (circles,) = draw_orders(frame).axes[1].collections
+        np.testing.assert_array_equal(circles.get_offsets(), [[50, 1], [50, 2]])
+        assert circles.get_sizes()[0] == 2 * circles.get_sizes()[1]

@@ -347,7 +347,7 @@ def test_groups_and_time_judge(loss):
         ({"loss": "quantile", "quantile": 0.0}, "a probability is a number between 0 and 1"),
         ({"quantile": 0.5}, "has no meaning with loss='squared_error'"),
         ({"loss": "gamma", "target_transform": "log"}, "goes with loss='squared_error' only"),
-        ({"loss": "poisson", "solver": "pcg"}, "solver='pcg' fits squared errors only"),
+        ({"loss": "poisson", "solver": "divide"}, "solver='divide' fits squared errors only"),
     ],
 )
 def test_contradictory_parameters_are_refused(settings, message):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from itertools import islice, product
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 Side = Literal["x", "y"]
 SIDES: tuple[Side, Side] = ("x", "y")
@@ -32,6 +33,7 @@ LONGEST_NAME = 28
 SMALLEST_FONT, USUAL_FONT = 5.0, 10.0
 LARGEST, GROWING_STEPS = 80.0, 4  # inches of a figure, at most; steps by which a figure is enlarged, at most
 RUG_TICKS, RUG_HEIGHT = 100, 0.035
+LINE_HEIGHT = 1.3  # distance between lines of text, in font sizes
 PAD = 0.12  # inches around each of several pictures
 _UNKNOWN = "□"
 
@@ -194,6 +196,27 @@ def plain_log_axis(ax: Axes, side: Side) -> None:
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
     axis.set_major_formatter(FuncFormatter(lambda value, _: number(value, 3)))
     axis.set_minor_formatter(NullFormatter())
+
+
+def label_ends(ax: Axes, lines: Mapping[str, Line2D], size: float = 9.0) -> None:
+    """Write the name of each line to the right of the axes, joined to the last point of the line.
+
+    Names keep the order of the last points, and move as little as possible to be a line of text apart. The limits of
+    the axes must not change afterwards.
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    ax.autoscale_view()
+    last = {name: np.asarray(line.get_xydata(), dtype=np.float64)[-1] for name, line in lines.items()}
+    names = sorted(last, key=lambda name: float(last[name][1]))
+    ends = np.array([last[name] for name in names])
+    heights = ax.transAxes.inverted().transform(ax.transData.transform(ends))[:, 1]
+    steps = LINE_HEIGHT * size / room_per_cell(ax, "y", 1) * np.arange(len(ends))
+    for name, end, height in zip(names, ends, isotonic_regression(heights - steps) + steps, strict=True):
+        arrow: dict[str, Any] = {"arrowstyle": "-", "shrinkA": 1, "shrinkB": 3, "relpos": (0, 0.5), "lw": 0.9}
+        arrow["color"] = lines[name].get_color()
+        place: dict[str, Any] = {"xytext": (1.05, height), "textcoords": "axes fraction", "annotation_clip": False}
+        ax.annotate(name, end, **place, arrowprops=arrow, va="center", fontsize=size, color=TEXT)
 
 
 def name_ticks(ax: Axes, side: Side, names: Sequence[str]) -> float | None:

@@ -1,4 +1,4 @@
-"""salsa reproduce fig1a ... fig1f: the synthetic experiments of Figure 1 of the paper."""
+"""salsa reproduce fig1a ... fig1f: the synthetic experiments of Figure 1; salsa reproduce figures: their pictures."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,10 +40,33 @@ HELP = (
 
 
 def add_figures(app: typer.Typer) -> None:
-    """Add a command for every part of Figure 1."""
+    """Add a command for every part of Figure 1, and the command that draws all parts."""
     for name, what in NAMES.items():
         text = "\n\n".join(HELP).format(part=name.removeprefix("fig"), name=name, what=what)
         app.command(name, cls=PlainCommand, help=text)(_command(name))
+    app.command(cls=PlainCommand)(figures)
+
+
+def figures(
+    results: Annotated[Path, typer.Argument(metavar="RESULTS", help="Folder with fig1a.csv ... fig1f.csv, or some.")],
+    out: Annotated[Path, option("DIR", "Folder for the pictures.")],
+    trials: Annotated[int, option("N", "Draws of the data to average.", min=1)] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Draw Figure 1 from the rows that salsa reproduce fig1a ... fig1f have written, without a fit.
+
+    Writes fig1a.png, fig1b.png and fig1c_to_f.png, which has the last four parts side by side.
+
+    Example: [bold]salsa reproduce figures docs/results --out figures[/bold]
+    """
+    from salsa.paper.curves import draw_parts_of, save_figure
+
+    drawn = draw_parts_of(results, trials)
+    out.mkdir(parents=True, exist_ok=True)
+    paths = [str(out / f"{name}.png") for name in drawn]
+    for path, figure in zip(paths, drawn.values(), strict=True):
+        save_figure(figure, Path(path))
+    show(paths, lambda written: print("\n".join(written)), as_json)
 
 
 def _command(name: str) -> Callable[..., None]:

@@ -15,4 +15,4 @@ add_figures(app)
 def reproduce(context: typer.Context) -> None:
     """Repeat the experiments of the paper, for example with salsa reproduce table1 or fig1a."""
     if context.invoked_subcommand is None:
-        raise ValueError("reproduce needs an experiment: salsa reproduce table1, or one of fig1a to fig1f")
+        raise ValueError("reproduce needs an experiment: salsa reproduce table1, one of fig1a to fig1f, or figures")

@@ -91,9 +91,9 @@ def decompose(
 class Anova:
     """Effects of a fitted function and their shares of its variance, computed on first use; see ``decompose``."""
 
-    model: Any
-    subject: Subject
-    output: int
+    model: Any  #: the fitted model
+    subject: Subject  #: function, columns and background
+    output: int  #: number of the output, from 0
 
     def __repr__(self) -> str:
         return f"Anova of {len(self.features)} features, {len(self.subject.active)} of them used, order {self.order}"

@@ -31,7 +31,7 @@ FEW_VALUES = 12
 class Axis:
     """Values of one feature at which an effect is shown; NaN stands for a missing value."""
 
-    name: str
+    name: str  #: name of the feature
     points: Floats  #: (P,): numbers, the codes of a category, days since 1970, or places on a circle from 0 to 1
     labels: tuple[str, ...] | None  #: (P,) labels of the codes of a category, or days of the week; None for a number
     rug: Distribution  #: distribution of the feature in the background

@@ -73,9 +73,9 @@ def by_column(subject: Subject, values: Floats, axis: int) -> Floats:
 class Shapley:
     """Shapley values of predictions. The prediction of a row is the base value plus the sum of the row's values."""
 
-    subject: Subject
-    rows: Floats  # (n, D), encoded
-    all_values: Floats  # (n, D, q), for all q outputs and all features: parts of dates count one by one
+    subject: Subject  #: function, columns and background
+    rows: Floats  #: (n, D), encoded
+    all_values: Floats  #: (n, D, q), for all q outputs and all features: parts of dates count one by one
 
     def __repr__(self) -> str:
         n, D, q = len(self.rows), len(self.features), self.all_values.shape[2]

@@ -91,6 +91,7 @@ class AdditiveKernel:
 
     @property
     def n_features(self) -> int:
+        """The number D of features."""
         return len(self.bandwidth)
 
     @property

@@ -16,8 +16,8 @@ def rule_of_thumb_bandwidth(
 ) -> Floats:
     """Return the paper's bandwidths h_j = c sd_j n^(-1/5); infinity (a constant base kernel) for a constant column.
 
-    With weights, n is their sum and sd_j the weighted standard deviation, so that integer weights mean repeated rows.
-    If X is a sample, `total` is the n of the whole table.
+    With `sample_weight`, n is the sum of the weights and sd_j the weighted standard deviation, so that integer weights
+    mean repeated rows. If X is a sample, `total` is the n of the whole table.
     """
     with np.errstate(invalid="ignore"):  # scikit-learn adds all values up to see whether they are finite
         X = check_array(X, dtype=np.float64, ensure_all_finite="allow-nan", input_name="X")

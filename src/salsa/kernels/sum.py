@@ -66,6 +66,7 @@ class SumKernel:
 
     @property
     def n_features(self) -> int:
+        """The number D of features."""
         return self.terms[0].n_features
 
     @property

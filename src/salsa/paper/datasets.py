@@ -48,16 +48,16 @@ DATASETS = tuple(_ENTRIES)
 class Dataset:
     """One split of one data set, ready to fit; `note` says where the paper and the authors' program disagree."""
 
-    name: str
-    protocol: str
+    name: str  #: its name in ``DATASETS``
+    protocol: str  #: "authors" or "described"
     X_train: Floats  #: (n, D), rows in the order of the authors' cross-validation
     y_train: Floats  #: (n,)
     X_test: Floats  #: (m, D)
     y_test: Floats  #: (m,)
     feature_names: tuple[str, ...]  #: D names
     published_mse: float | None  #: SALSA in Table 1; None for "described", which the paper did not run
-    published_order: int | None
-    note: str
+    published_order: int | None  #: SALSA's order in Table 1
+    note: str  #: where the paper and the authors' program disagree
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ class _Spec:
 
 
 def load_dataset(name: str, protocol: str = "authors", *, noise_seed: int = 0) -> Dataset:
-    """Load a data set as the authors' program prepares it ("authors") or as the paper describes it ("described").
+    """Load the data set `name`, one of ``DATASETS``.
+
+    `protocol` says which version: "authors" as the authors' program prepares it, "described" as the paper says.
 
     Training rows come as train[cv_perm]: contiguous folds over them are the authors' cross-validation folds.
     X and y are standardised by the training mean and sd (ddof=1); galaxy keeps its X and divides y by its sd

@@ -50,6 +50,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.folds_used = folds_used
 
     def fit(self, X: Any, y: Any) -> Self:
+        """Choose order and alpha on X (n, D) and y (n,), and fit on all rows."""
         X, y = validate_data(self, X, y, dtype=np.float64, order="C", y_numeric=True, ensure_min_samples=N_FOLDS)
         if self.folds_used not in range(1, N_FOLDS + 1):
             raise ValueError(f"folds_used={self.folds_used!r} must be a number from 1 to {N_FOLDS}")
@@ -75,6 +76,7 @@ class AuthorsProtocol(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Floats:
+        """Return the predictions (n,) at the rows X (n, D)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, order="C", reset=False)
         return self.expansion_.predict(X)[:, 0]

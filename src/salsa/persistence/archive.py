@@ -1,7 +1,7 @@
 """Model files: zips of a JSON header and plain arrays, written whole or not at all. Reading executes nothing.
 
 The zip's comment is the digest of the header, which holds the digests of the arrays. Memory is bounded before it is
-allocated; docs/files.md has the format and the limits.
+allocated; docs/serving.md has the limits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from salsa._utils.atomic import replacing
 Arrays = Mapping[str, NDArray[np.float64]]
 
 FORMAT = "salsa-model"
-VERSION, OLDEST = 7, 2  # the newest and the oldest format; docs/files.md says how they differ
+VERSION, OLDEST = 7, 2  # the newest and the oldest format; docs/decisions.md says how they differ
 UNPACKED, RATIO = 2**28, 32  # a file unpacks to at most so many bytes, or so many times its size if that is more
 MEMBERS, HEADER_BYTES = 64, 2**22  # at most; a header may have more bytes where the whole file has
 _HEADER = "header.json"

@@ -144,6 +144,8 @@ def _scored(
         raise ValueError("it lacks the uncertainty of its working response")
     if isinstance(inner, ExactUncertainty) and n != len(expansion.anchors):
         raise ValueError("its targets do not fit its rows")
+    if isinstance(inner, LowRankUncertainty) and inner.points is not expansion.anchors and n == len(expansion.anchors):
+        inner = replace(inner, keeps_rows=True)  # the function has all rows, and the anchors are some of them
     if not np.isfinite(target).all() or not np.isfinite(f).all() or not (count > 0).all() or not 0 < units[0] <= n:
         raise ValueError("its held-out predictions are not finite, or do not count")
     weight = _weight({"weight": weight}, n)

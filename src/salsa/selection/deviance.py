@@ -31,6 +31,7 @@ from salsa.selection.race import DOUBT, TERM_ALLOWANCE, without_empty_orders
 from salsa.selection.results import OrderResult, OrderSearch
 from salsa.solvers.alpha import mean_diagonal
 from salsa.solvers.anchored_likelihood import AnchoredTask, fit_on_anchors, in_memory
+from salsa.solvers.iterated_likelihood import Iterated, IteratedFits
 from salsa.solvers.likelihood import Candidate, LikelihoodTask, basis_of, cross_validate_alpha
 
 ROUNDS = 2  # the most times that a kernel is learned again on the working response
@@ -144,12 +145,23 @@ def _held_out_losses(task: LikelihoodTask, kernel: Kernel) -> Floats:
 def fit_to_all_rows(task: AnchoredTask, sample: Observations, choice: Choice, progress: Progress) -> Choice:
     """Fit the kernel that was chosen on a sample to all rows of the task; the sample's alpha is near the best one."""
     begin, (small, sampled, search) = time.perf_counter(), choice
-    alpha, task = sampled.path.alpha, task._replace(loss=small.loss)
+    alpha = sampled.path.alpha
     progress.begin(f"order {search.order} on all {len(task.known.Y)} rows")
     candidate = fit_on_anchors(task, sample, sampled.kernel, ANCHORED * alpha, alpha)
     result = OrderResult(search.order, candidate.path, candidate.degrees_of_freedom, time.perf_counter() - begin)
     tell(progress, result, NULL_LOSS)
     return Choice(small._replace(loss=candidate.loss), candidate, search.with_result(result))
+
+
+def fit_exactly(task: AnchoredTask, low: Choice, progress: Progress) -> tuple[OrderSearch, Iterated]:
+    """Fit all rows of the task by conjugate gradients on the kernel matrix, from the low-rank fit to them."""
+    begin, (_, candidate, search) = time.perf_counter(), low
+    progress.begin(f"order {search.order} on all {len(task.known.Y)} rows, exactly")
+    found = IteratedFits(task, candidate).chosen()
+    path, freedom = found.candidate.path, found.candidate.degrees_of_freedom
+    result = OrderResult(search.order, path, freedom, time.perf_counter() - begin)
+    tell(progress, result, NULL_LOSS)
+    return search.with_result(result), found
 
 
 def robust_targets(task: LikelihoodTask, kernel: Kernel) -> Floats:

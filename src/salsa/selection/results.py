@@ -81,14 +81,14 @@ def _orders_in_words(term: AdditiveKernel) -> str:
 class OrderSearch:
     """A search and its result. Errors are fractions of the target's variance: 1 is as good as predicting the mean."""
 
-    results: tuple[OrderResult, ...]  # in the order in which they were tried
+    results: tuple[OrderResult, ...]  #: rows of `table`, in the order in which they were tried
     order: int  #: the chosen order
     alpha: float  #: the chosen penalty
     notes: tuple[str, ...] = field(default=())  #: remarks on anything unusual
-    contenders: tuple[Contender, ...] = field(default=())  # empty if nothing was learned
+    contenders: tuple[Contender, ...] = field(default=())  #: rows of `race`; empty if nothing was learned
     rho: float = 0.0  #: variance of the groups' levels, in units of the noise variance; 0 without groups
     interval_scale: tuple[str, ...] = ()  #: per output what intervals scale with: "constant", "posterior" or "local"
-    terms: tuple[Component, ...] = ()  # rows of `components`; empty until the kernel is fitted
+    terms: tuple[Component, ...] = ()  #: rows of `components`; empty until the kernel is fitted
     groups: int = 0  #: number of groups, which were held out whole; 0 without groups
     copies: int = 0  #: number of rows that were merged, because they are copies of others
 

@@ -142,3 +142,11 @@ def _accepted(drawn: Places, kernel: Kernel, X: Floats, F: Floats, random_state:
             accepted.append(row)
             S -= np.outer(S[:, i], S[i] / S[i, i])
     return np.array(accepted if accepted else drawn[:1], dtype=np.intp)
+
+
+def few_anchors_note(count: int, left: float, alpha: float) -> list[str]:
+    """Return a note on the standard deviations of an exact fit if its anchors leave more than alpha of the trace."""
+    if left <= alpha:
+        return []
+    few = f"standard deviations are approximate: {count} anchors do not represent the kernel"
+    return [f"{few} at this alpha; a larger rank comes closer"]

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from salsa._utils.arrays import Floats, Places
-from salsa._utils.memory import format_bytes, tile_bytes, tiled_bytes
+from salsa._utils.memory import tile_bytes
 from salsa._utils.progress import Told, unheard
 from salsa._utils.threads import thread_count
 from salsa._utils.user_warning import warn_user
@@ -29,11 +29,11 @@ from salsa.data.splits import Fold, TableSplits
 from salsa.expansion import KernelExpansion
 from salsa.solvers import RidgeTask, Solution, Solver
 from salsa.solvers.alpha import ALPHA_FLOOR, LOG10_LIMITS, Score, mean_diagonal, penalty
-from salsa.solvers.anchors import pivoted_cholesky
+from salsa.solvers.anchors import few_anchors_note, pivoted_cholesky
 from salsa.solvers.lowrank import marginals
-from salsa.solvers.penalties import Penalties, Tried
+from salsa.solvers.penalties import Penalties, Tried, unsolved_note
 from salsa.solvers.systems import WHOLE, Parts, Solved, Systems, Times, solve_systems
-from salsa.solvers.tiles import KernelTiles, Tiles, least_alpha
+from salsa.solvers.tiles import KernelTiles, Tiles, least_alpha, not_held_note
 from salsa.uncertainty.iterated import FittedRows, IteratedUncertainty, Witnesses, learn_iterated
 from salsa.uncertainty.local_scale import ANCHORS as LOCAL_ANCHORS
 from salsa.uncertainty.local_scale import LOCAL_ROWS
@@ -170,19 +170,9 @@ class ExactFits:
 
     def notes(self, alpha: float, unsolved: Sequence[float]) -> list[str]:
         """Return what the user should know of penalties that were not solved, of few anchors, and of tiles not held."""
-        notes = []
-        if unsolved:
-            tried = ", ".join(f"{penalty:.1e}" for penalty in sorted(unsolved))
-            notes.append(f"conjugate gradients did not converge for alpha = {tried}: these were left out")
         left = self.anchors.left * len(self.Y) * mean_diagonal(self.task.kernel, self.rows.X)
-        if left > alpha:
-            few = f"standard deviations are approximate: {len(self.anchors.places)} anchors do not represent the kernel"
-            notes.append(f"{few} at this alpha; a larger rank comes closer")
-        if self.tiles is not None and self.tiles.held < 1.0:
-            size = format_bytes(tiled_bytes(len(self.Y), double=self.tiles.double))
-            share = f"{1 - self.tiles.held:.0%} of the kernel matrix ({size}) do not fit into the memory limit"
-            notes.append(f"{share} and were computed again in every iteration; a higher limit is faster")
-        return notes
+        notes = [*unsolved_note(unsolved), *few_anchors_note(len(self.anchors.places), left, alpha)]
+        return notes if self.tiles is None else [*notes, *not_held_note(self.tiles, len(self.Y))]
 
     def _attempt(self, alpha: float, start: Solved | None) -> Tried[Solved]:
         """Return the cross-validation error of a penalty."""

@@ -83,3 +83,11 @@ class Penalties(Generic[T]):
             self.attempt(alpha)
             if self.best == before or not np.isfinite(self.tried[alpha].error):
                 return
+
+
+def unsolved_note(unsolved: Sequence[float]) -> list[str]:
+    """Return a note on penalties that could not be solved, if there are any."""
+    if not unsolved:
+        return []
+    tried = ", ".join(f"{penalty:.1e}" for penalty in sorted(unsolved))
+    return [f"conjugate gradients did not converge for alpha = {tried}: these were left out"]

@@ -19,7 +19,7 @@ import numpy as np
 
 from salsa._utils.arrays import Floats
 from salsa._utils.linalg import Tile, tile_products
-from salsa._utils.memory import TILE, tile_bytes
+from salsa._utils.memory import TILE, format_bytes, tile_bytes, tiled_bytes
 from salsa._utils.progress import Told, each, unheard
 from salsa.data.rows import mapped
 from salsa.kernels import Kernel
@@ -121,15 +121,20 @@ class TileSource:
     X: Floats
     scale: float
     double: bool
+    features: Floats | None = None  # F (n, r): the tiles are of K - F F', in float32
 
     @classmethod
-    def of(cls, kernel: Kernel, X: Floats, *, double: bool) -> TileSource:
+    def of(cls, kernel: Kernel, X: Floats, *, double: bool, features: Floats | None = None) -> TileSource:
         scale = float(2.0 ** np.round(np.log2(mean_diagonal(kernel, X))))
-        return cls(_scaled(kernel, 1.0 / scale), X, scale, double)
+        return cls(_scaled(kernel, 1.0 / scale), X, scale, double, features)
 
     def tile(self, place: Place) -> Tile:
         rows, columns = place
         others = None if rows == columns else _aligned(self.X[columns])
+        if self.features is not None:
+            K = self.kernel(_aligned(self.X[rows]), others, n_threads=1)
+            K -= (self.features[rows] / self.scale) @ self.features[columns].T
+            return K.astype(np.float32)
         kernel = self.kernel if self.double else self.kernel.single
         return kernel(_aligned(self.X[rows]), others, n_threads=1)
 
@@ -150,13 +155,24 @@ def some_at_a_time(times: Callable[[Floats], Floats], V: Floats, most: int) -> F
 
 
 class KernelTiles:
-    """The kernel matrix K (n, n) of the rows X (n, D); `room` is the number of bytes that tiles may take."""
+    """The kernel matrix K (n, n) of the rows X (n, D), or K - F F' with features F (n, r).
+
+    `room` is the number of bytes that tiles may take.
+    """
 
     def __init__(
-        self, kernel: Kernel, X: Floats, threads: int, room: float, *, double: bool = False, told: Told = unheard
+        self,
+        kernel: Kernel,
+        X: Floats,
+        threads: int,
+        room: float,
+        *,
+        double: bool = False,
+        features: Floats | None = None,
+        told: Told = unheard,
     ) -> None:
         self.threads, self.double = threads, double
-        self.source, self.groups = TileSource.of(kernel, X, double=double), tile_groups(len(X))
+        self.source, self.groups = TileSource.of(kernel, X, double=double, features=features), tile_groups(len(X))
         self.places = [place for group in self.groups for place in group.places]
         count = min(len(self.places), max(0, int(room / tile_bytes(len(X), double=double))))
         self.tiles = list(each(mapped(self.source.tile, self.places[:count], threads), told, count))
@@ -184,6 +200,15 @@ class KernelTiles:
             group.add(group.sums(products, len(V)), out)
         out *= self.source.scale
         return out
+
+
+def not_held_note(tiles: Tiles, n: int) -> list[str]:
+    """Return a note on tiles of n rows that are not held, if there are any."""
+    if tiles.held == 1.0:
+        return []
+    size = format_bytes(tiled_bytes(n, double=tiles.double))
+    share = f"{1 - tiles.held:.0%} of the kernel matrix ({size}) do not fit into the memory limit"
+    return [f"{share} and were computed again in every iteration; a higher limit is faster"]
 
 
 def least_alpha(kernel: Kernel, X: Floats) -> float:

@@ -36,10 +36,10 @@ class EffectDisplay(Display):
 
     A number is drawn as a curve with a band of two standard deviations on either side and a rug of the data. A
     category, or a number with few values, is drawn as dots. Two numbers give a surface, two categories a heat map,
-    and a number with a category one line per level.
+    and a number with a category one line per level, with bands for up to three levels.
     """
 
-    effect: Effect
+    effect: Effect  #: the effect that is drawn
 
     def __post_init__(self) -> None:
         if len(self.effect.axes) > 2:

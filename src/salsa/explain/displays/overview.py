@@ -27,8 +27,8 @@ WIDTH, HEIGHT = 5.5, 3.8  # inches of a picture: four fit on A4 or letter paper 
 class AnovaDisplay(Display):
     """Display of the variance shares of features and of the strongest effects; `axes_` are the axes of all pictures."""
 
-    importance: ImportanceDisplay
-    effects: tuple[EffectDisplay, ...]
+    importance: ImportanceDisplay  #: the first picture
+    effects: tuple[EffectDisplay, ...]  #: the other pictures
 
     @classmethod
     def from_anova(cls, anova: Anova, effects: int = 3) -> AnovaDisplay:

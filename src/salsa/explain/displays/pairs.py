@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 #: Of two lines with equal dashes one is dark and one light
-LINE_COLORS = ("#000000", "#08519c", "#54278f", "#00543c", "#f5b26b", "#56b4e9", "#d4b106", "#e8a3c8")
+LINE_COLORS = ("#000000", "#0072b2", "#b34700", "#00543c", "#f5b26b", "#8ccbef", "#ecd000", "#e8a3c8")
 LINE_STYLES = ("-", "--", ":", "-.") * 2
 LINE_MARKERS = "osD^vP*X"
-MOST_LINES = len(LINE_COLORS)
+MOST_LINES, MOST_BANDS = len(LINE_COLORS), 3
 BESIDE: dict[str, Any] = {
     "frameon": False,
     "loc": "upper left",
@@ -67,30 +67,48 @@ def draw_surface(ax: Axes, effect: Effect) -> None:
 
 
 def draw_lines(ax: Axes, effect: Effect) -> None:
-    """Draw a category and a number as a line for each level, at most 8 of largest spread; thin where unsure."""
+    """Draw a category and a number as a line for each level, at most 8 of largest spread.
+
+    Up to three lines have bands. More lines are thin where unsure.
+    """
     flipped = effect.axes[0].labels is None
     quantity, category = effect.axes if flipped else effect.axes[::-1]
-    values, sure = (part.T if flipped else part for part in (effect.values, _sure(effect)))
     scale, names = number_scale(quantity), category.labels or ()
+    banded = effect.sd is not None and len(names) <= MOST_BANDS
+    parts = (effect.values, _width(effect), _sure(effect) | banded)
+    values, width, sure = (part.T if flipped else part for part in parts)
     shown = np.sort(np.argsort(-np.ptp(values, axis=1), kind="stable")[:MOST_LINES])
     ax.axhline(0.0, color=FAINT, lw=0.8, zorder=0)
-    styles = zip(LINE_COLORS, LINE_STYLES, LINE_MARKERS, strict=True)
+    styles = list(zip(LINE_COLORS, LINE_STYLES, LINE_MARKERS, strict=True))
+    for k, (color, *_) in zip(shown if banded else (), styles, strict=False):
+        _draw_band(ax, scale, values[k], width[k], color)
     lines = [_draw_line(ax, scale, values[k], sure[k], *style) for k, style in zip(shown, styles, strict=False)]
     if scale.missing is not None:
         set_apart(ax, "x", scale)
         name_missing(ax, "x", scale, values[shown, scale.missing])
     name_part(ax, "x", quantity)
     draw_rug(ax, "x", *thinned(quantity.rug, RUG_TICKS))
-    ax.set(xlabel=label(quantity.title), ylabel=_effect_name(effect, "thin"))
+    name = f"{effect.name} ± {BAND:.0f} sd" if banded else _effect_name(effect, "thin")
+    ax.set(xlabel=label(quantity.title), ylabel=name)
     ax.spines[["top", "right"]].set_visible(False)
     some = f"\n{len(shown)} of {len(names)} levels,\nof largest spread" if len(shown) < len(names) else ""
     legend = [f" {label(names[level])}" for level in shown]  # matplotlib leaves out names with a leading underscore
     ax.legend(lines, legend, title=label(category.name) + some, **BESIDE)
 
 
+def _draw_band(ax: Axes, scale: Scale, y: Floats, width: Floats, color: str) -> None:
+    """Draw `width` on either side of a line, with a bar for the missing value and for a single value."""
+    low, high = y - width, y + width
+    ax.fill_between(scale.at, low[scale.observed], high[scale.observed], color=color, alpha=0.18, lw=0.0)
+    bars = [] if len(scale.at) > 1 else list(zip(scale.at, scale.observed, strict=True))
+    for x, place in [*bars, *([] if scale.missing is None else [(scale.beyond, scale.missing)])]:
+        ax.vlines(x, low[place], high[place], color=color, lw=1.2)
+
+
 def _draw_line(ax: Axes, scale: Scale, y: Floats, sure: Any, color: str, style: str, marker: str) -> Line2D:
     """Draw a line, thin where unsure; missing values and single values are markers, hollow where unsure."""
-    ax.plot(scale.at, y[scale.observed], color=color, ls=style, lw=0.9)
+    if not sure.all():
+        ax.plot(scale.at, y[scale.observed], color=color, ls=style, lw=0.9)
     thick = np.where(sure, y, np.nan)[scale.observed]
     line = ax.plot(scale.at, thick, color=color, ls=style, lw=2.0)[0]
     dots = [] if len(scale.at) > 1 else [(x, place) for x, place in zip(scale.at, scale.observed, strict=True)]
@@ -118,8 +136,13 @@ def draw_heat_map(ax: Axes, effect: Effect) -> None:
 
 def _sure(effect: Effect) -> NDArray[np.bool_]:
     """Return where zero is outside the band of the effect; True everywhere if there is no band."""
-    sure: NDArray[np.bool_] = np.abs(effect.values) >= BAND * (0.0 if effect.sd is None else effect.sd)
+    sure: NDArray[np.bool_] = np.abs(effect.values) >= _width(effect)
     return sure
+
+
+def _width(effect: Effect) -> Floats:
+    """Return half the width of the band; 0 everywhere if there is no band."""
+    return np.zeros_like(effect.values) if effect.sd is None else BAND * effect.sd
 
 
 def _effect_name(effect: Effect, unsure: str) -> str:

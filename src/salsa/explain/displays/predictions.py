@@ -27,10 +27,10 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 class PredictionDisplay(Display):
     """Display of predicted against observed values of one output."""
 
-    observed: Floats  # (n,)
-    predicted: Floats  # (n,)
-    weight: Floats  # (n,)
-    left_out: bool  # True: leave-one-out on the training rows; False: the given rows
+    observed: Floats  #: (n,) targets
+    predicted: Floats  #: (n,) predictions
+    weight: Floats  #: (n,) weights of the rows
+    left_out: bool  #: True: leave-one-out on the training rows; False: the given rows
 
     @classmethod
     def from_model(
@@ -81,10 +81,10 @@ class CalibrationDisplay(Display):
     assumes no normal distribution. Rows count by their weight.
     """
 
-    nominal: Floats  # (L,) nominal coverage
-    actual: Floats  # (L,) share of rows inside their interval
-    rows: float  # effective number of rows: (sum of weights)^2 / sum of squared weights
-    left_out: bool  # True: leave-one-out on the training rows; False: the given rows
+    nominal: Floats  #: (L,) nominal coverage
+    actual: Floats  #: (L,) share of rows inside their interval
+    rows: float  #: effective number of rows: (sum of weights)^2 / sum of squared weights
+    left_out: bool  #: True: leave-one-out on the training rows; False: the given rows
 
     @classmethod
     def from_model(

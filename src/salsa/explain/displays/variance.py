@@ -39,11 +39,11 @@ class ImportanceDisplay(Display):
     These shares refer to independent features. If rows are known, a mark shows the share over the rows as they are.
     """
 
-    features: tuple[str, ...]
-    first_order: Floats  # (D,)
-    total: Floats  # (D,)
-    orders: Floats  # (d,): shares of all effects of order 1..d; empty if the function is constant
-    over_rows: Floats | None = None  # (D,): shares over the rows as they are; None if the rows are not known
+    features: tuple[str, ...]  #: D names
+    first_order: Floats  #: (D,): share of each feature by itself
+    total: Floats  #: (D,): share of all effects that include the feature
+    orders: Floats  #: (d,): shares of all effects of order 1..d; empty if the function is constant
+    over_rows: Floats | None = None  #: (D,): shares over the rows as they are; None if the rows are not known
 
     @classmethod
     def from_anova(cls, anova: Anova) -> ImportanceDisplay:
@@ -129,9 +129,9 @@ class InteractionsDisplay(Display):
     All shares refer to independent features.
     """
 
-    features: tuple[str, ...]
-    shares: Floats  # (D, D), symmetric
-    total: Floats  # (D,): share of all effects that include the feature
+    features: tuple[str, ...]  #: D names
+    shares: Floats  #: (D, D), symmetric
+    total: Floats  #: (D,): share of all effects that include the feature
 
     @classmethod
     def from_anova(cls, anova: Anova) -> InteractionsDisplay:

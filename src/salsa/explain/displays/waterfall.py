@@ -38,11 +38,11 @@ LONGEST_VALUE = 18
 class WaterfallDisplay(Display):
     """Display of the Shapley values of one prediction: what each feature adds to the mean prediction."""
 
-    features: tuple[str, ...]
-    values: tuple[str | float, ...]  # values of the features: label, number or NaN
-    contributions: Floats  # (D,)
-    base_value: float
-    target: str = "prediction"  # the name of the sum of all values
+    features: tuple[str, ...]  #: D names
+    values: tuple[str | float, ...]  #: values of the features: label, number or NaN
+    contributions: Floats  #: (D,) Shapley values
+    base_value: float  #: the mean prediction
+    target: str = "prediction"  #: the name of the sum of all values
 
     @classmethod
     def from_shapley(cls, shapley: Shapley, row: int = 0, output: Any = 0) -> WaterfallDisplay:
@@ -57,6 +57,7 @@ class WaterfallDisplay(Display):
 
     @property
     def prediction(self) -> float:
+        """The prediction: the base value plus all contributions."""
         return self.base_value + float(self.contributions.sum())
 
     def steps(self, most: int) -> tuple[list[str], Floats]:
