@@ -229,13 +229,7 @@ def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
     nothing: dict[str, Any] = {"names": [], "shares": [], "features": [], "of": len(used), "strongest": []}
     if len(used) < 2 or anova.order < 2:
         return {**nothing, "sentence": "The model has no interactions: the effects of its features add up."}
-    pairs, shown = _strongest_pairs(anova), used[:MATRIX_FEATURES]
-    if not pairs:
-        return {
-            **nothing,
-            "sentence": f"No interaction of two features has {percent(PAIR_SHARE)} of the variance or more.",
-        }
-    matrix = InteractionsDisplay.from_anova(anova).shares
+    matrix, pairs, shown = InteractionsDisplay.from_anova(anova).shares, _strongest_pairs(anova), used[:MATRIX_FEATURES]
     strongest = [{"term": _term(anova, (j, k)), "features": (j, k), "share": share} for j, k, share in pairs]
     return {
         "sentence": _interaction_sentence(anova, pairs),
@@ -248,6 +242,8 @@ def interaction_section(anova: Anova, used: list[int]) -> dict[str, Any]:
 
 
 def _interaction_sentence(anova: Anova, pairs: list[tuple[int, int, float]]) -> str:
+    if not pairs:
+        return f"No interaction of two features has {percent(PAIR_SHARE)} of the variance or more."
     j, k, share = pairs[0]
     return f"{short(anova.features[j])} and {short(anova.features[k])} interact most: {percent(share)} of the variance."
 
