@@ -1,12 +1,12 @@
 """Exact fits by conjugate gradients as the table grows: seconds, memory and error beside low-rank fits and LightGBM.
 
-    python benchmarks/bench_exact.py [most rows, default 60000 | deviations] [figure.png] [--out FILE]
+    python benchmarks/bench_exact.py [most rows, default 60000 | growth | deviations] [figure.png] [--out FILE]
 
 The truth is the end of a robot arm of four joints (8 features), with noise of 3 % of its standard deviation. Everything
 is included: learning, folds, alpha, intervals. Each fit runs in a process of its own, whose peak memory is reported
 without the memory before the fit. The last lines have the exponent of time in the number of rows, and the ratio of
 standard deviations to the exact ones at the largest size that solver="exact" is quick for. The figure shows CPU
-seconds against rows. Needs: pip install lightgbm
+seconds against rows; `growth` measures exact fits alone. Needs: pip install lightgbm
 """
 
 import os
@@ -94,7 +94,9 @@ def draw(lines: dict[str, np.ndarray], path: str) -> None:
         text = f"{label}:\nrows to the power of {exponent(measured):.2f}"
         ax.annotate(text, measured[-1], (8, 0), textcoords="offset points", va="center", color=color)
     rows = lines["salsa, exact"][:, 0]
-    ax.set(xlabel="training rows", ylabel="CPU seconds, everything included", xticks=rows)
+    low, high = ax.get_ylim()
+    seconds = [t for t in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if low <= t <= high]
+    ax.set(xlabel="training rows", ylabel="CPU seconds, everything included", xticks=rows, yticks=seconds)
     for axis in (ax.xaxis, ax.yaxis):
         axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axis.set_minor_formatter(NullFormatter())
@@ -103,8 +105,9 @@ def draw(lines: dict[str, np.ndarray], path: str) -> None:
 
 
 def main() -> None:
-    solvers = ["pcg", "lowrank"] + (["lightgbm"] if installed("lightgbm") else [])
-    most, fresh = number(max(SIZES), max(SIZES)), multiprocessing.get_context("spawn")
+    alone, fresh = ARGUMENTS[:1] == ["growth"], multiprocessing.get_context("spawn")
+    solvers = ["pcg"] if alone else ["pcg", "lowrank"] + (["lightgbm"] if installed("lightgbm") else [])
+    most = max(SIZES) if alone else number(max(SIZES), max(SIZES))
     measured = FIGURES.rows()
     for n in (n for n in SIZES if n <= most):
         for solver in solvers:
@@ -131,7 +134,8 @@ def main() -> None:
         print(f"{solver}: CPU seconds grow with rows to the power of {exponent(lines[LABELS[solver]]):.2f}")
     if len(ARGUMENTS) > 1:
         draw(lines, ARGUMENTS[1])
-    deviations()
+    if not alone:
+        deviations()
 
 
 if __name__ == "__main__":
