@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from conftest import additive_truth
+from likelihoods import LOSSES, every_loss, table_for
 from sklearn.base import clone
 from sklearn.model_selection import ShuffleSplit, TimeSeriesSplit
 from sums import use_kernel
@@ -15,7 +16,6 @@ from salsa import AdditiveKernel, SalsaClassifier, SalsaRegressor
 from salsa._utils.blas import one_blas_thread
 from salsa.data.rows import Observations, array_rows
 from salsa.data.splits import Given, Splits, folds_by, given_splits
-from salsa.losses import Gamma, Huber, Logistic, Poisson, Quantile, Softmax
 from salsa.solvers import anchored_likelihood, feature_rows
 from salsa.solvers.anchored_likelihood import AllRows, AnchoredFits, AnchoredTask
 from salsa.solvers.anchors import choose_anchors
@@ -24,15 +24,6 @@ from salsa.solvers.penalised import Systems
 from salsa.solvers.row_systems import Problem, out_of_step
 
 N = 300
-LOSSES = {
-    "logistic": Logistic(),
-    "softmax": Softmax(),
-    "poisson": Poisson(),
-    "gamma": Gamma(),
-    "huber": Huber(0.5),
-    "quantile": Quantile(0.7, 0.2),
-}
-every_loss = pytest.mark.parametrize("name", LOSSES)
 CLOSE = {"huber": 2e-3, "quantile": 2e-3}  # the scale of these losses follows from fits of the search
 ALL, HALF, NONE = 10**9, 160, 0  # rows whose features are held
 
@@ -42,19 +33,6 @@ def small_blocks(monkeypatch):
     """Cut the rows of these small tables into several blocks, and blocks into pieces."""
     monkeypatch.setattr(feature_rows, "BLOCK", 32)
     monkeypatch.setattr(feature_rows, "PIECE", 20)
-
-
-def targets(name, n=N, seed=0):
-    rng = np.random.default_rng(seed)
-    X, f = additive_truth(n=n, D=3, seed=seed, noise=0.0)
-    made = {
-        "logistic": (rng.random(n) < 1 / (1 + np.exp(-2 * f))).astype(float),
-        "softmax": np.digitize(f + 0.5 * rng.normal(size=n), [-0.5, 0.5]),
-        "poisson": rng.poisson(np.exp(f)).astype(float),
-        "gamma": rng.gamma(2.0, np.exp(f)),
-    }
-    y = made.get(name, f + 0.5 * rng.standard_t(2, n))
-    return X, (np.eye(3)[y] if name == "softmax" else y[:, None]), rng.uniform(0.5, 2.0, n)
 
 
 def folds_of(kind):
@@ -70,7 +48,7 @@ def folds_of(kind):
 
 def fits_of(name, splits, held=ALL, threads=1):
     """Return fits on 40 anchors with the features of so many rows in memory, and the systems of all features."""
-    X, Y, w = targets(name)
+    X, Y, w = table_for(name)
     kernel = AdditiveKernel(np.full(3, 0.8), np.ones(3), [0, 1.0, 1.0])
     anchors = choose_anchors(kernel, X, 40, 0.0, np.random.RandomState(0))
     known = AllRows(array_rows(Observations(X, Y, w), threads), Y, w, splits)
@@ -149,13 +127,13 @@ def test_threads_do_not_change_a_bit(held):
 
 
 #: Places of the rows in ascending order, in which fits in memory take them: sums are then in the same order
-ORDER = np.lexsort(targets("huber")[0].T[::-1])
+ORDER = np.lexsort(table_for("huber")[0].T[::-1])
 SETTINGS = {"order": 2, "relevance": "equal", "random_state": 0, "solver": "lowrank", "rank": 40}
 
 
 def fitted(name, monkeypatch, held, **settings):
     """Return an estimator that was fitted with the features of so many rows in memory, and its table."""
-    X, Y, w = (values[ORDER] for values in targets(name))
+    X, Y, w = (values[ORDER] for values in table_for(name))
     limit = 10**9
     monkeypatch.setattr(anchored_likelihood, "systems_bytes", lambda *_: limit - 4 * 40 * held)
     settings = {**SETTINGS, "memory_limit": limit, **settings}
@@ -170,7 +148,7 @@ def fitted(name, monkeypatch, held, **settings):
 def test_the_share_of_features_in_memory_changes_predictions_by_rounding_errors(name, monkeypatch):
     """Held features are rounded to float32; minima and the factor of calibration are found to about 1e-5."""
     models = [fitted(name, monkeypatch, held)[0] for held in (ALL, HALF, NONE)]
-    X = targets(name)[0]
+    X = table_for(name)[0]
     whole, *others = (model.expansion_.predict(X) for model in models)
     for model, f in zip(models[1:], others, strict=True):
         assert model.alpha_ == models[0].alpha_
@@ -198,7 +176,7 @@ def refuse_to_gather(*_):
 @every_loss
 @pytest.mark.parametrize("held", [ALL, HALF])
 def test_blocks_give_the_bits_of_the_fit_in_memory(name, held, monkeypatch):
-    X, Y, w = (values[ORDER] for values in targets(name))
+    X, Y, w = (values[ORDER] for values in table_for(name))
     model, _ = fitted(name, monkeypatch, held)
     monkeypatch.setattr("salsa.fitting._gathered", refuse_to_gather)
     y = Y[:, 0] if name != "softmax" else np.argmax(Y, axis=1)
@@ -215,7 +193,7 @@ def test_blocks_give_the_bits_of_the_fit_in_memory(name, held, monkeypatch):
 @every_loss
 def test_the_order_of_rows_changes_blocks_by_rounding_errors(name, monkeypatch):
     """Folds, samples and anchors do not depend on the order; sums of features in float32 do, in their last digits."""
-    X, Y, w = targets(name)
+    X, Y, w = table_for(name)
     model, _ = fitted(name, monkeypatch, ALL)
     y = Y[:, 0] if name != "softmax" else np.argmax(Y, axis=1)
     mixed = np.random.default_rng(3).permutation(N)
@@ -227,7 +205,7 @@ def test_the_order_of_rows_changes_blocks_by_rounding_errors(name, monkeypatch):
 
 
 def test_blocks_with_groups_give_the_bits_of_the_fit_in_memory(monkeypatch):
-    X, Y, w = (values[ORDER] for values in targets("poisson"))
+    X, Y, w = (values[ORDER] for values in table_for("poisson"))
     group = np.arange(N) // 3
     model = SalsaRegressor(loss="poisson", **SETTINGS).fit(X, Y[:, 0], w, groups=group)
     monkeypatch.setattr("salsa.fitting._gathered", refuse_to_gather)
@@ -238,7 +216,7 @@ def test_blocks_with_groups_give_the_bits_of_the_fit_in_memory(monkeypatch):
 
 def test_blocks_of_aggregated_counts_give_the_sets_of_the_fit_in_memory():
     """A weight is the number of observations that a row stands for, and counts as such in sets of classes."""
-    X = targets("logistic")[0][ORDER]
+    X = table_for("logistic")[0][ORDER]
     X, y = np.repeat(X[:100], 2, axis=0), np.tile([0, 1], 100)
     w = np.random.default_rng(0).integers(1, 9, 200).astype(float)
     model = SalsaClassifier(**SETTINGS).fit(X, y, w)
@@ -250,7 +228,7 @@ def test_blocks_of_aggregated_counts_give_the_sets_of_the_fit_in_memory():
 
 @pytest.mark.parametrize("cv", [TimeSeriesSplit(3), ShuffleSplit(4, test_size=0.3, random_state=0)])
 def test_blocks_with_given_splits_give_the_bits_of_the_fit_in_memory(cv, monkeypatch):
-    X, Y, w = (values[ORDER] for values in targets("huber"))
+    X, Y, w = (values[ORDER] for values in table_for("huber"))
     model = SalsaRegressor(loss="huber", cv=cv, **SETTINGS).fit(X, Y[:, 0], w)
     monkeypatch.setattr("salsa.fitting._gathered", refuse_to_gather)
     blocks = SalsaRegressor(loss="huber", cv=cv, **SETTINGS).fit_blocks(in_blocks(X, Y[:, 0], w))
@@ -260,7 +238,7 @@ def test_blocks_with_given_splits_give_the_bits_of_the_fit_in_memory(cv, monkeyp
 
 def test_blocks_with_learned_kernels_and_texts_give_the_bits_of_the_fit_in_memory(monkeypatch):
     use_kernel(monkeypatch)
-    X, Y, _ = (values[ORDER] for values in targets("logistic"))
+    X, Y, _ = (values[ORDER] for values in table_for("logistic"))
     table = pd.DataFrame(X, columns=list("abc")).assign(d=np.where(X[:, 0] > 0, "u", "v"))
     y = np.where(Y[:, 0] > 0, "yes", "no")
     settings = {"solver": "lowrank", "rank": 40, "random_state": 0}
@@ -273,7 +251,7 @@ def test_blocks_with_learned_kernels_and_texts_give_the_bits_of_the_fit_in_memor
 
 
 def test_blocks_are_read_four_times_if_all_features_are_held():
-    X, Y, w = targets("poisson")
+    X, Y, w = table_for("poisson")
     readings = []
 
     def blocks():
@@ -286,7 +264,7 @@ def test_blocks_are_read_four_times_if_all_features_are_held():
 
 def test_blocks_with_monotone_features_are_gathered():
     pytest.importorskip("clarabel")
-    X, Y, w = targets("poisson")
+    X, Y, w = table_for("poisson")
     settings = {"loss": "poisson", "monotonic_cst": [1, 0, 0], **SETTINGS}
     model = SalsaRegressor(**settings).fit(X, Y[:, 0], w)
     blocks = SalsaRegressor(**settings).fit_blocks(in_blocks(X, Y[:, 0], w))
@@ -294,7 +272,7 @@ def test_blocks_with_monotone_features_are_gathered():
 
 
 def test_targets_of_blocks_are_checked():
-    X, Y, _ = targets("poisson")
+    X, Y, _ = table_for("poisson")
     y = Y[:, 0].copy()
     y[200] = -1.0
     with pytest.raises(ValueError, match=r"row 200 has -1"):
@@ -304,7 +282,7 @@ def test_targets_of_blocks_are_checked():
 
 
 def test_a_limit_below_the_sums_is_refused_before_the_work(monkeypatch):
-    X, Y, _ = targets("poisson")
+    X, Y, _ = table_for("poisson")
     monkeypatch.setattr("salsa.fitting.make_plan", refuse_to_gather)
     for fit in (lambda m: m.fit(X, Y[:, 0]), lambda m: m.fit_blocks(in_blocks(X, Y[:, 0]))):
         with pytest.raises(MemoryError, match="Give a smaller rank"):
@@ -313,7 +291,7 @@ def test_a_limit_below_the_sums_is_refused_before_the_work(monkeypatch):
 
 def test_memory_is_that_of_the_given_splits(monkeypatch):
     """Every split has sums of its own: 40 splits take about 7 times the memory of 5."""
-    X, Y, _ = targets("poisson")
+    X, Y, _ = table_for("poisson")
     monkeypatch.setattr("salsa.fitting.make_plan", refuse_to_gather)
     folds, many = (anchored_likelihood.anchored_bytes(N, 3, 1, 250, count, 1) for count in (5, 40))
     settings = SETTINGS | {"rank": 250, "n_jobs": 1, "memory_limit": (folds + many) // 2}
@@ -380,7 +358,7 @@ def test_the_step_of_a_sample_shares_no_factor_with_the_folds_by_turns():
 @pytest.mark.parametrize("name", ["poisson", "gamma"])
 def test_a_gross_outlier_and_a_tiny_penalty_give_finite_predictions(name):
     """Trial steps have slopes beyond float32; conjugate gradients may break down, and a note then says so."""
-    X, Y, _ = targets(name)
+    X, Y, _ = table_for(name)
     y = Y[:, 0].copy()
     y[3] = 1e6 if name == "poisson" else 1e9
     for alpha in (1e-8, 1e-3):

@@ -4,6 +4,7 @@ import naive
 import numpy as np
 import pytest
 from conftest import additive_truth
+from likelihoods import LOSSES, every_loss, table_for
 from scipy.special import logit
 from sklearn.model_selection import KFold
 
@@ -11,37 +12,19 @@ from salsa import AdditiveKernel, SalsaRegressor
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.weighted import power_of_two
 from salsa.data.splits import Fold, folds_by
-from salsa.losses import PINBALL_WIDTH, Gamma, Huber, Logistic, Poisson, Quantile, Softmax, robust_spread
+from salsa.losses import PINBALL_WIDTH, Logistic, Softmax, robust_spread
 from salsa.solvers.factor import exact_factor
 from salsa.solvers.likelihood import ALIKE
 from salsa.solvers.penalised import Systems
 
 N = 60
-LOSSES = {
-    "logistic": Logistic(),
-    "softmax": Softmax(),
-    "poisson": Poisson(),
-    "gamma": Gamma(),
-    "huber": Huber(0.5),
-    "quantile": Quantile(0.7, 0.2),
-}
-every_loss = pytest.mark.parametrize("name", LOSSES)
 
 
 def problem(name, n=N, seed=0):
     """Return a kernel matrix, targets, weights and folds."""
-    rng = np.random.default_rng(seed)
-    X, f = additive_truth(n=n, D=3, seed=seed, noise=0.0)
+    X, Y, w = table_for(name, n, seed)
     K = AdditiveKernel(np.full(3, 0.8), np.ones(3), [0, 1.0, 1.0])(X)
-    targets = {
-        "logistic": (rng.random(n) < 1 / (1 + np.exp(-2 * f))).astype(float),
-        "softmax": np.digitize(f + 0.5 * rng.normal(size=n), [-0.5, 0.5]),
-        "poisson": rng.poisson(np.exp(f)).astype(float),
-        "gamma": rng.gamma(2.0, np.exp(f)),
-    }
-    y = targets.get(name, f + 0.5 * rng.standard_t(2, n))
-    Y = np.eye(3)[y] if name == "softmax" else y[:, None]
-    return K, Y, rng.uniform(0.5, 2.0, n), list(folds_by(np.arange(n) % 4))
+    return K, Y, w, list(folds_by(np.arange(n) % 4))
 
 
 def features(K):

@@ -30,7 +30,7 @@ from salsa.data.rows import mapped
 from salsa.data.splits import Fold
 from salsa.losses import Likelihood
 from salsa.solvers.penalised import DESCENT, MOST_HALVINGS, MOST_PRODUCTS, MOST_STEPS, hold_of
-from salsa.solvers.systems import ROWS, ratio
+from salsa.solvers.systems import ROWS, from_features, ratio, times_features
 
 CHANGED = 2.0  # factor of a curvature beyond which preconditioners follow
 LEFT = 0.01  # share of the promised decrease that a Newton step may leave
@@ -248,15 +248,15 @@ class Preconditioners:
         """Return M^-1 r (S, n), with the present roots t of curvatures."""
         D = np.divide(t, self.root, out=np.ones_like(t), where=self.root > 0)
         v = r / D
-        sums = self._times_features(self.root * v)
+        sums = times_features(self.root * v, self.F, self.threads)
         inner = np.array([dpotrs(self._factor(s), sums[s], lower=1)[0] for s in range(len(sums))])
-        v -= self.root * self._from_features(inner)
+        v -= self.root * from_features(inner, self.F, self.threads)
         v /= self.alpha * D
         return v
 
     def kernel(self, V: Floats) -> Floats:
         """Return the products F F'v (S, n)."""
-        return self._from_features(self._times_features(V))
+        return from_features(times_features(V, self.F, self.threads), self.F, self.threads)
 
     def _factor(self, s: int) -> Floats:
         if s not in self.factors:
@@ -274,20 +274,6 @@ class Preconditioners:
         for sums in mapped(part, range(0, len(rows), ROWS), self.threads):
             total += sums
         return total + np.tril(total, -1).T
-
-    def _slices(self) -> list[slice]:
-        return [slice(start, start + ROWS) for start in range(0, len(self.F), ROWS)]
-
-    def _times_features(self, V: Floats) -> Floats:
-        """Return V F (S, r)."""
-        out = np.zeros((len(V), self.F.shape[1]))
-        for part in mapped(lambda rows: V[:, rows] @ self.F[rows], self._slices(), self.threads):
-            out += part
-        return out
-
-    def _from_features(self, V: Floats) -> Floats:
-        """Return V F' (S, n)."""
-        return np.hstack(list(mapped(lambda rows: V @ self.F[rows].T, self._slices(), self.threads)))
 
 
 def _by(a: Floats, V: Floats) -> Floats:

@@ -98,11 +98,11 @@ class Parts:
 
     def precondition(self, systems: Systems, V: Floats) -> Floats:
         """Return M^-1 v (c, n) of every row v of V (c, n), which is zero outside the rows of its system."""
-        inner = self._times_features(V)
+        inner = times_features(V, self.F, self.threads)
         for part, alpha in {(int(p), float(a)) for p, a in zip(systems.part, systems.alpha, strict=True)}:
             same = (systems.part == part) & (systems.alpha == alpha)
             inner[same] = dpotrs(self._factor(part, alpha), inner[same].T, lower=1)[0].T
-        out = V - self._from_features(inner) * self.rows(systems.part)
+        out = V - from_features(inner, self.F, self.threads) * self.rows(systems.part)
         out /= systems.alpha[:, None]
         return out
 
@@ -139,19 +139,22 @@ class Parts:
             self.told(self._summed / len(self.F))
         return total + np.tril(total, -1).T
 
-    def _slices(self) -> list[slice]:
-        return [slice(start, start + ROWS) for start in range(0, len(self.F), ROWS)]
 
-    def _times_features(self, V: Floats) -> Floats:
-        """Return V F (c, r)."""
-        out = np.zeros((len(V), self.F.shape[1]))
-        for part in mapped(lambda rows: V[:, rows] @ self.F[rows], self._slices(), self.threads):
-            out += part
-        return out
+def times_features(V: Floats, F: Floats, threads: int) -> Floats:
+    """Return V F (c, r), the rows of F in blocks."""
+    out = np.zeros((len(V), F.shape[1]))
+    for part in mapped(lambda rows: V[:, rows] @ F[rows], _blocks(F), threads):
+        out += part
+    return out
 
-    def _from_features(self, S: Floats) -> Floats:
-        """Return S F' (c, n)."""
-        return np.hstack(list(mapped(lambda rows: S @ self.F[rows].T, self._slices(), self.threads)))
+
+def from_features(S: Floats, F: Floats, threads: int) -> Floats:
+    """Return S F' (c, n), the rows of F in blocks."""
+    return np.hstack(list(mapped(lambda rows: S @ F[rows].T, _blocks(F), threads)))
+
+
+def _blocks(F: Floats) -> list[slice]:
+    return [slice(start, start + ROWS) for start in range(0, len(F), ROWS)]
 
 
 def solve_systems(
