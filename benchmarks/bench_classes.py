@@ -3,8 +3,8 @@
     python benchmarks/bench_classes.py [--splits 3] [--half choosing] [--methods salsa,catboost] [--tables iris,wine]
 
 Rows that are missing in the csv (--out, by default benchmarks/results/classes.csv) are measured and appended; the
-summary of all rows follows. In alphabetical order, ignoring case, the odd places of the tables are the half "choosing",
-and the even places are the half "reporting", on which nothing is chosen.
+summary of all rows follows, and --figures CSV writes it. In alphabetical order, ignoring case, the odd places of the
+tables are the half "choosing", and the even places are the half "reporting", on which nothing is chosen.
 
 A split trains on 70 % of the rows and tests the others; both have the shares of the classes. All methods get the same
 rows: text columns are categories, missing values stay missing. For `logistic`, `svm` and `gp`, numbers are scaled,
@@ -295,20 +295,30 @@ def tasks(names: Iterable[str], methods: Iterable[str], splits: int) -> list[tup
     ]
 
 
-def show(rows: pd.DataFrame) -> None:
-    """Print log losses per table, and the summary of both halves and of all tables."""
+def show(rows: pd.DataFrame, figures: Path | None) -> None:
+    """Print log losses per table, and the summary of both halves and of all tables, which also goes to a csv."""
     print(f"\n{means(rows, 'log_loss').round(4).to_string()}")
-    for half, part in [*rows.groupby("half"), ("all", rows)]:
-        print(f"\n{half}: {part['table'].nunique()} tables")
-        print(summary(part).round(3).to_string())
+    found = pd.concat({half: summary(part) for half, part in [*rows.groupby("half"), ("all", rows)]}, names=["half"])
+    print(f"\n{found.round(3).to_string()}")
+    if figures:
+        found.to_csv(figures)
 
 
 def summary(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per method: log losses against the best rival, and means of the other figures over tables."""
+    """Return one row per method: log losses against the best rival and salsa's, and means of figures over tables."""
     others = ["brier", "accuracy", "ece", "cover80", "cover90", "cover95", "size90", "wall", "cpu"]
-    found = against_rivals(means(rows, "log_loss"))
+    loss = means(rows, "log_loss")
     averages = rows.groupby(["method", "table"])[others].mean().groupby("method").mean()
-    return found.join(averages).dropna(axis=1, how="all")
+    return against_rivals(loss).join(salsa_over(loss)).join(averages).dropna(axis=1, how="all")
+
+
+def salsa_over(loss: pd.DataFrame) -> pd.DataFrame:
+    """Return salsa's log loss over that of each method, on the tables that both have."""
+    if "salsa" not in loss:
+        return pd.DataFrame(index=loss.columns)
+    ratio = 1 / loss.div(loss["salsa"], axis=0)
+    found = {"geometric mean": np.exp(np.log(ratio).mean()), "median": ratio.median(), "lower": (ratio < 1).sum()}
+    return pd.DataFrame(found).add_prefix("salsa over it: ")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -319,6 +329,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tables", default=",".join(sorted(HALF, key=str.casefold)))
     parser.add_argument("--limit", type=float, default=900.0, help="seconds per fit")
     parser.add_argument("--out", type=Path, default=RESULTS, help="csv that rows are appended to")
+    parser.add_argument("--figures", type=Path, help="csv of the summary")
     return parser.parse_args(ARGUMENTS)
 
 
@@ -328,7 +339,7 @@ def main() -> None:
     names = [name for name in options.tables.split(",") if options.half in ("all", HALF[name])]
     rows = run(Record(options.out, KEY, FIGURES), tasks(names, methods, options.splits), measure, options.limit)
     chosen = rows["method"].isin(methods) & rows["table"].isin(names) & (rows["split"] < options.splits)
-    show(rows[chosen & (rows["status"] == OK)])
+    show(rows[chosen & (rows["status"] == OK)], options.figures)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Monotone fits against free fits: errors on new rows, decreases along lines through the box, coverage and CPU time.
 
-    python benchmarks/bench_monotone.py [rows]
+    python benchmarks/bench_monotone.py [rows] [--out FILE]
 
 Five simulated truths that are monotone in the constrained features, with three sizes of noise, for two classes and for
 counts, and two real tables. Errors of simulated tables are those of f, without the noise of new rows, as shares of the
@@ -21,7 +21,7 @@ from unittest.mock import patch
 import accuracy  # limits the thread pools first
 import numpy as np
 import pandas as pd
-from conditions import TINY, installed, number, size
+from conditions import TINY, Figures, installed, number, size
 from sklearn.datasets import load_diabetes
 from sklearn.model_selection import train_test_split
 
@@ -171,18 +171,18 @@ def summary(rows: list[dict]) -> dict:
 
 
 def main() -> None:
-    found = {}
-    for noise in NOISES:
-        for name in TRUTHS:
-            found[f"{name}, noise {noise:g}"] = summary([simulated(name, noise, seed) for seed in range(SEEDS)])
-    for kind in OTHERS:
-        for name in OTHER_TRUTHS:
-            found[f"{name}, {kind}"] = summary([other_target(name, kind, seed) for seed in range(SEEDS)])
-    for name, frame, target, signs in real_tables():
-        found[name] = summary([real(frame, target, signs, seed) for seed in range(SEEDS)])
-    table = pd.DataFrame(found).T
-    formats = dict.fromkeys(("free decreases", "decreases"), "{:.1e}".format)
-    print(table.to_string(float_format="{:.4f}".format, formatters=formats))
+    figures = Figures(resumes=True)
+    cases: dict[str, Callable[[int], dict[str, Any]]] = {
+        f"{name}, noise {noise:g}": partial(simulated, name, noise) for noise in NOISES for name in TRUTHS
+    }
+    cases |= {f"{name}, {kind}": partial(other_target, name, kind) for kind in OTHERS for name in OTHER_TRUTHS}
+    cases |= {name: partial(real, frame, target, signs) for name, frame, target, signs in real_tables()}
+    for case, measured in cases.items():
+        if figures.has(case=case):
+            continue
+        found = summary([measured(seed) for seed in range(SEEDS)])
+        figures.add(case=case, **found)
+        print(f"{case:20}", *(f"{name} {value:.3g}" for name, value in found.items()), flush=True)
 
 
 if __name__ == "__main__":

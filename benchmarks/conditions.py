@@ -25,7 +25,8 @@ def size(full: Size, tiny: Size) -> Size:
 
 
 def number(full: int, tiny: int) -> int:
-    """Return the first argument as a number such as 20000 or 2e4; without arguments, the size."""
+    """Return the first argument as a number such as 20000 or 2e4; without arguments but --out, the size."""
+    _out()
     return int(float(ARGUMENTS[0])) if ARGUMENTS else size(full, tiny)
 
 
