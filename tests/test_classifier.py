@@ -254,6 +254,7 @@ def test_every_class_is_explained():
     model = SalsaClassifier(**QUICK).fit(X, code)
     values = explain.shapley(model, X[:3])
     np.testing.assert_allclose(values.values.sum(axis=1) + values.base_value, model.decision_function(X[:3]))
+    assert repr(explain.decompose(model, output=2)).startswith("Anova of class 2, 4 features, ")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import check_consistent_length
 
 from salsa._utils.arrays import Floats
@@ -17,7 +16,7 @@ from salsa._utils.threads import parse_threads
 from salsa._utils.unchanged import unchanged_by_failure
 from salsa._utils.user_warning import TooFewRowsWarning, warn_user
 from salsa.data.blocks import reread
-from salsa.data.targets import checked_labels, checked_weights, classes_of, coded_labels
+from salsa.data.targets import checked_labels, checked_weights, classes_of, coded_labels, weights_of_classes
 from salsa.data.training_range import encoded
 from salsa.fitted import assign, fitted_of
 from salsa.fitting import fit_source, fit_table
@@ -120,7 +119,7 @@ class SalsaClassifier(ClassifierMixin, KernelModel):  # type: ignore[misc]
             labels, weight = checked_labels(y), sample_weight
             check_consistent_length(X, labels, sample_weight)
             if self.class_weight is not None:
-                weight = compute_sample_weight(self.class_weight, labels)
+                weight = weights_of_classes(self.class_weight, labels)
                 weight = weight if sample_weight is None else weight * np.asarray(sample_weight, dtype=np.float64)
             used = np.ones(len(labels), dtype=bool) if weight is None else checked_weights(weight, labels[:, None]) > 0
             classes = self._classes_of(labels[used])

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from salsa.data.targets import checked_labels, class_labels, coded_labels, kind_of_classes
+from salsa.data.targets import checked_labels, class_labels, coded_labels, kind_of_classes, weights_of_classes
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,26 @@ def test_lists_of_numbers_keep_their_type():
         (["a", "a"], "one class, 'a'"),
         ([0.5, 1.5], "Unknown label type: continuous"),
         ([[1, 2], [3, 4]], "one label per row"),
+        (pd.cut(pd.Series([1.0, 2.0, 9.0]), 2), r"label type: Interval, such as \(.*texts or whole numbers; y.astype"),
     ],
 )
 def test_invalid_labels_give_an_error(y, message):
     with pytest.raises(ValueError, match=message):
         class_labels(y)
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ("balance", "class_weight='balance' must be \"balanced\", a dict of weights by label, or None"),
+        ({"c": 2.0}, "class_weight: 'c' is no class of y; the classes are 'a', 'b'"),
+    ],
+)
+def test_invalid_class_weights_give_an_error(class_weight, message):
+    with pytest.raises(ValueError, match=message):
+        weights_of_classes(class_weight, np.array(["a", "b", "b"]))
+
+
+@pytest.mark.parametrize(("class_weight", "expected"), [("balanced", [1.5, 0.75, 0.75]), ({"b": 2.0}, [1.0, 2.0, 2.0])])
+def test_class_weights_are_weights_of_rows(class_weight, expected):
+    np.testing.assert_allclose(weights_of_classes(class_weight, np.array(["a", "b", "b"])), expected)

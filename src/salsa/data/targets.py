@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.utils import check_X_y, column_or_1d
+from sklearn.utils import check_X_y, column_or_1d, compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import _check_sample_weight
 
@@ -18,6 +18,7 @@ from salsa.data.text_columns import spell_numbers
 
 #: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
+MOST_NAMED = 8  # classes that an error lists
 KINDS_OF_CLASSES = {"string": "text", "boolean": "true or false", "categorical": "category"}  # by pandas' infer_dtype
 
 
@@ -209,9 +210,13 @@ def checked_labels(y: Any) -> NDArray[Any]:
     labels = np.asarray(y).reshape(len(given)) if isinstance(y, list | tuple) else given
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"Input y contains infinity: row {np.flatnonzero(~np.isfinite(labels))[0]}; drop such rows")
-    if type_of_target(labels, input_name="y").startswith("continuous"):
+    kind = type_of_target(labels, input_name="y")
+    if kind.startswith("continuous"):
         advice = "classes are texts or whole numbers; SalsaRegressor is for other numbers"
         raise ValueError(f"Unknown label type: continuous ({advice})")
+    if kind == "unknown":
+        advice = "classes are texts or whole numbers; y.astype(str) makes texts"
+        raise ValueError(f"Unknown label type: {type(labels[0]).__name__}, such as {labels[0]} ({advice})")
     check_classification_targets(labels)
     found: NDArray[Any] = labels
     return found
@@ -225,6 +230,22 @@ def classes_of(labels: NDArray[Any]) -> NDArray[Any]:
     if len(classes) < 2:
         raise ValueError(f"y has one class, {classes.tolist()[0]!r}: a classifier needs rows of at least two classes")
     return classes
+
+
+def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> Floats:
+    """Return the weight (n,) of the class of every row: "balanced", or a dictionary, which may leave out classes."""
+    if not isinstance(class_weight, dict) and str(class_weight) != "balanced":
+        raise ValueError(f'class_weight={class_weight!r} must be "balanced", a dict of weights by label, or None')
+    try:
+        weights: Floats = compute_sample_weight(class_weight, labels)
+    except ValueError:
+        known = np.unique(labels).tolist()
+        unknown = [label for label in class_weight if label not in known]
+        if not unknown:
+            raise
+        listed = ", ".join(map(repr, known[:MOST_NAMED])) + (", ..." if len(known) > MOST_NAMED else "")
+        raise ValueError(f"class_weight: {unknown[0]!r} is no class of y; the classes are {listed}") from None
+    return weights
 
 
 def coded_labels(classes: NDArray[Any], labels: NDArray[Any]) -> Floats:

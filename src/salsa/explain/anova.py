@@ -58,7 +58,7 @@ def decompose(
 
     Parameters
     ----------
-    model : fitted SalsaRegressor.
+    model : fitted SalsaRegressor or SalsaClassifier
     background : table like X, default=None
         Effects and variances refer to the product of the marginal distributions of this table's columns; None: of the
         training table.
@@ -69,8 +69,9 @@ def decompose(
         the training rows if no background is given. Low-rank models do not keep their training rows, and weighted fits
         by solver="divide" do not keep the weights: without rows and background the column is NaN.
     output : int or label, default=0
-        Which target of a multi-output model to explain, counted from 0; of a classifier, the position of a class in
-        ``classes_`` or its label (whole numbers are always positions).
+        Which function to explain. Several targets: the position of the target, from 0. Three or more classes: the label
+        of a class, or its position in ``classes_`` (whole numbers are always positions); the default is the first
+        class. Two classes have one function, the log odds of the second class.
 
     Examples
     --------
@@ -96,7 +97,10 @@ class Anova:
     output: int  #: number of the output, from 0
 
     def __repr__(self) -> str:
-        return f"Anova of {len(self.features)} features, {len(self.subject.active)} of them used, order {self.order}"
+        classes = self.subject.classes
+        of_class = f"class {classes[self.output]!r}, " if classes is not None and len(classes) > 2 else ""
+        used = len(self.subject.active)
+        return f"Anova of {of_class}{len(self.features)} features, {used} of them used, order {self.order}"
 
     @property
     def features(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ def shapley(model: Any, X: Any, background: Any = None, sample_weight: Any = Non
 
     Parameters
     ----------
-    model : fitted SalsaRegressor.
+    model : fitted SalsaRegressor or SalsaClassifier
     X : table like the training table.
     background : table like X, default=None
         Features outside a coalition are drawn from the columns of this table, independently; None: training table.
