@@ -68,6 +68,14 @@ def heard():
     signal.signal(signal.SIGINT, before)
 
 
+def within_a_minute(true):
+    """Wait until true() holds, and return whether it did within a minute."""
+    deadline = time.monotonic() + 60
+    while not (held := true()) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return held
+
+
 @pytest.mark.usefixtures("heard")
 def test_a_long_call_is_interrupted_at_once():
     over = threading.Event()
@@ -80,23 +88,33 @@ def test_a_long_call_is_interrupted_at_once():
     over.set()
 
 
-@pytest.mark.usefixtures("heard")
-def test_an_interrupted_call_has_one_blas_thread_until_its_end():
-    """OpenBLAS waits for ever, at the end of the process, for threads that get work while they are stopped."""
-    over, threads = threading.Event(), lambda: [library.num_threads for library in blas._libraries()]
+def blas_threads():
+    return [library.num_threads for library in blas._libraries()]
+
+
+@pytest.fixture
+def two_blas_threads():
+    """Give BLAS two threads, when no call that another test interrupted limits them any more."""
+    assert within_a_minute(lambda: blas._limit.users == 0)
+    before = blas_threads()
     for library in blas._libraries():
         library.set_num_threads(2)
-    before = threads()
+    yield
+    for library, count in zip(blas._libraries(), before, strict=True):
+        library.set_num_threads(count)
+
+
+@pytest.mark.usefixtures("heard", "two_blas_threads")
+def test_an_interrupted_call_has_one_blas_thread_until_its_end():
+    """OpenBLAS waits for ever, at the end of the process, for threads that get work while they are stopped."""
+    before, over = blas_threads(), threading.Event()
     striker = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt), one_blas_thread():  # noqa: PT012  the timer must run
         striker.start()
         lapack.interruptible(lambda: over.wait(60))
-    assert set(threads()) == {1}
+    assert set(blas_threads()) == {1}
     over.set()
-    deadline = time.monotonic() + 60
-    while threads() != before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threads() == before
+    assert within_a_minute(lambda: blas_threads() == before)
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])
