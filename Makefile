@@ -24,14 +24,17 @@ demo: $(VENV)/.demo
 # Tests run side by side, one on every core: a BLAS thread of another core would only wait in loops for its turn.
 test test-all test-docs test-avx2 test-busy bench-tiny coverage: export OPENBLAS_NUM_THREADS := 1
 
+# Every worker begins with neighbouring tests, which share fixtures, and takes tests of another one when it has none.
+SIDE_BY_SIDE := -n auto --dist worksteal
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
 
 test-all: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto --hypothesis-profile=thorough
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --hypothesis-profile=thorough
 
 test-docs: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto tests/test_docs.py
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/test_docs.py
 
 # The page on adding a base kernel, followed in a copy of this tree
 test-howto: $(VENV)/.dev
@@ -43,16 +46,16 @@ NUMBERS := $(addprefix tests/,_utils data/test_blocks.py data/test_rows.py kerne
 
 # These tests as a processor without AVX-512 runs them
 test-avx2: $(VENV)/.dev
-	$(BIN)/python tools/avx2.py $(BIN)/python -m pytest -n auto -q -m "not slow" $(NUMBERS)
+	$(BIN)/python tools/avx2.py $(BIN)/python -m pytest $(SIDE_BY_SIDE) -q -m "not slow" $(NUMBERS)
 
 # These tests beside a busy process on every core
 test-busy: $(VENV)/.dev
-	$(BIN)/python tools/busy.py $(BIN)/python -m pytest -n auto -q -m "not slow" $(NUMBERS) tests/paper/test_figures.py
+	$(BIN)/python tools/busy.py $(BIN)/python -m pytest $(SIDE_BY_SIDE) -q -m "not slow" $(NUMBERS) tests/paper/test_figures.py
 
 # The core as other processors get it, without AVX
 test-portable: $(VENV)/.dev
 	$(BIN)/python tools/rebuilt.py portable -c 'from salsa import _core; assert _core.simd_levels() == ["portable"], _core.__file__'
-	$(BIN)/python tools/rebuilt.py portable -m pytest -n auto -q tests/kernels/test_core.py tests/kernels/test_additive.py \
+	$(BIN)/python tools/rebuilt.py portable -m pytest $(SIDE_BY_SIDE) -q tests/kernels/test_core.py tests/kernels/test_additive.py \
 	    --deselect tests/kernels/test_core.py::test_levels_are_those_of_the_processor
 
 # The same on 64-bit ARM, in an emulator: Debian's g++-aarch64-linux-gnu and qemu-user
@@ -83,7 +86,7 @@ wheels: $(VENV)/.release
 	$(BIN)/python -m abi3audit --strict $$(ls build/wheels/*abi3*.whl)
 
 coverage: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow" --cov --cov-report=term
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --cov --cov-report=term
 
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench_start.py
@@ -97,7 +100,7 @@ evidence: $(VENV)/.dev
 	$(BIN)/python tools/evidence.py $(if $(SINCE),--since $(SINCE)) $(NAMES)
 
 bench-tiny: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto tests/test_benchmarks.py
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) tests/test_benchmarks.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

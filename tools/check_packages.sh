@@ -38,6 +38,6 @@ make_environment oldest -c "$root/tools/oldest.txt" "${wheel}[cli,plots]" pytest
 bare oldest python -I "$root/tools/smoke.py" "$work/oldest"
 cd "$work/sdist"
 # Old versions warn of each other's future.
-"$work/oldest/bin/python" -m pytest -n auto -q -m "not slow" -W ignore::DeprecationWarning \
+"$work/oldest/bin/python" -m pytest -n auto --dist worksteal -q -m "not slow" -W ignore::DeprecationWarning \
     tests/persistence tests/data/test_columns.py tests/explain/test_displays.py tests/kernels/test_{additive,missing}.py \
     tests/_utils/test_weighted.py tests/cli/test_cli_{info,tables}.py
