@@ -50,6 +50,7 @@ class Case(NamedTuple):
     noise: Callable[[Floats], Floats]
     each: int = 1  # rows per person
     slope: float = 0.0  # standard deviation of the slopes of persons in x0
+    relevance: str = "learned"
 
 
 CASES = [
@@ -60,6 +61,8 @@ CASES = [
     Case("noise from 0.1 to 2", curves, 300, 6, lambda X: 0.1 + 1.9 * X[:, 0] ** 2),
     Case("people of 6 rows with a level each", curves, 360, 6, lambda X: np.full(len(X), 0.3), 6),
     Case("people of 6 rows with a level and a slope each", curves, 360, 6, lambda X: np.full(len(X), 0.3), 6, 2.0),
+    Case("curves, 150 rows, equal relevances", curves, 150, 6, lambda X: np.full(len(X), 0.5), relevance="equal"),
+    Case("a pair, much noise, equal relevances", pairs, 300, 10, lambda X: np.ones(len(X)), relevance="equal"),
 ]
 
 
@@ -71,7 +74,7 @@ def trial(case: Case, seed: int) -> tuple[float, float, float]:
     person = np.arange(case.n) // case.each if case.each > 1 else None
     if person is not None:
         y += rng.normal(size=case.n)[person] + case.slope * rng.normal(size=case.n)[person] * (X[:, 0] - 0.5)
-    model = SalsaRegressor(random_state=0, n_jobs=1).fit(X, y, groups=person)
+    model = SalsaRegressor(relevance=case.relevance, random_state=0, n_jobs=1).fit(X, y, groups=person)
     mean, sd = model.predict(new, return_std=True)
     effect = explain.decompose(model).effect("x0", points=[POINTS])
     missed = np.abs(effect.values - (curve(POINTS) - curve(X[:, 0]).mean())) > 2 * effect.sd
