@@ -221,6 +221,16 @@ class TestReplicates:
         weighted = np.cov(found.target[:, 0], found.prediction[:, 0], aweights=found.weight)
         assert weighted[0, 1] > 0
 
+    def test_weights_stay_precisions_if_measurements_are_repeated(self):
+        """One pair of rows with equal features must not make every weight a number of observations."""
+        rng = np.random.default_rng(0)
+        X, variance = rng.uniform(size=(200, 2)), np.where(rng.uniform(size=200) < 0.5, 0.04, 1.0)
+        y, once = X[:, 0] + np.sqrt(variance) * rng.normal(size=200), X.copy()
+        X[1], variance[:2] = X[0], (0.04, 1.0)
+        models = [regressor(relevance="equal", order=1).fit(table, y, 1 / variance) for table in (once, X)]
+        one, other = (np.diff(model.predict_interval(X, 0.9)).mean() for model in models)
+        assert other == pytest.approx(one, rel=0.05)
+
     def test_rows_and_counts_predict_the_same_with_a_given_penalty(self):
         often = np.column_stack([10 - DEATHS.reshape(6, 10).sum(axis=1), DEATHS.reshape(6, 10).sum(axis=1)])
         X, y, new = np.repeat(np.arange(6.0), 2)[:, None], np.tile([0.0, 1.0], 6), np.linspace(0, 5, 11)[:, None]

@@ -71,7 +71,7 @@ class Result:
     @property
     def shown_command(self) -> str:
         """Return the command without the place for its file."""
-        return re.sub(r" --\w+ \{\w+\}", "", self.command)
+        return re.sub(r" --\w+ \{\w+\}\S*", "", self.command)
 
     @property
     def caption(self) -> str:

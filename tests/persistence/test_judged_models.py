@@ -43,7 +43,8 @@ EXACT_ONLY = {"rows tested twice"}
 def fitted(case, rank, y=None):
     options, given = CASES[case]
     X, noisy = funnel()
-    X = np.round(2 * X) / 2 if case == "aggregated counts" else X
+    if case == "aggregated counts":
+        X, noisy = np.round(2 * X) / 2, np.round(noisy)
     model = SalsaRegressor(relevance="equal", order=1, random_state=0, rank=rank, **options)
     return model.fit(X, noisy if y is None else y, **given)
 

@@ -4,7 +4,8 @@ Rows that agree in all features, and in their group if there are groups, form a 
 
 - All targets of the cell agree: the rows are copies of one observation, whose weight is the sum of theirs.
 - The targets differ: the rows are ordinary replicates, each an observation.
-- The targets differ and so do the weights (aggregated counts): the rows are observations that are held out together.
+- The targets differ and recur in other cells, and a weight is above the least (aggregated counts): the rows are
+  observations that are held out together.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from salsa.data.rows import Observations
 Hashes = NDArray[np.uint64]
 _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _NAN = np.uint64(0x7FF8000000000000)
+RECURRING = 0.5  #: the share of targets in weighted cells that must recur in other cells, for weights to be counts
 
 
 class Cells(NamedTuple):
@@ -77,7 +79,8 @@ def prints_of(rows: Observations) -> Prints:
 def find_cells(prints: Prints) -> Cells | None:
     """Return the cells of rows; None if no two rows have the same features.
 
-    Only ratios of weights matter: in a cell of aggregated counts, some weight is not the least of the table.
+    Only ratios of weights matter: in a cell of aggregated counts, some weight is not the least of the table. Outcomes
+    that are counted recur from cell to cell; repeated measurements with a precision each do not.
     """
     x, y, weight = prints
     _, first, cell = np.unique(x, return_index=True, return_inverse=True)
@@ -86,7 +89,18 @@ def find_cells(prints: Prints) -> Cells | None:
     size = np.bincount(cell)
     differs = np.bincount(cell, y != y[first[cell]]) > 0
     weighted = np.bincount(cell, weight != weight.min()) > 0
-    return Cells(cell, (size > 1) & ~differs, differs & weighted)
+    counts = differs & weighted
+    inside = counts[cell]
+    counts &= inside.any() and float(_recurring(cell, y)[inside].mean()) >= RECURRING
+    return Cells(cell, (size > 1) & ~differs, counts)
+
+
+def _recurring(cell: Places, y: Hashes) -> NDArray[np.bool_]:
+    """Return whether the target of every row (n,) is the target of a row in another cell, too."""
+    target = np.unique(y, return_inverse=True)[1]
+    cells = int(cell.max()) + 1
+    recurs: NDArray[np.bool_] = np.bincount(np.unique(target * cells + cell) // cells)[target] > 1
+    return recurs
 
 
 def row_hashes(X: Floats) -> Hashes:

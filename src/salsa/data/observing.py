@@ -84,12 +84,18 @@ def _counts(rows: Observations, cells: Cells | None) -> Floats | None:
 
 
 def _notes(cells: Cells | None, n: int) -> tuple[str, ...]:
-    if cells is None or not cells.repeated:
-        return ()
-    copies = cells.repeated
-    what = "is a copy of another" if copies == 1 else "are copies of others"
-    meaning = "copies count as one observation with the sum of their weights"
-    return (f"{copies} of {n} rows {what}, target included: {meaning}",)
+    notes: tuple[str, ...] = ()
+    if cells is not None and cells.repeated:
+        copies = cells.repeated
+        what = "is a copy of another" if copies == 1 else "are copies of others"
+        meaning = "copies count as one observation with the sum of their weights"
+        notes += (f"{copies} of {n} rows {what}, target included: {meaning}",)
+    if cells is not None and cells.counts.any():
+        notes += (
+            "weights are read as numbers of observations, because rows with equal features have different targets that "
+            "recur in other rows; if weights are precisions, merge such rows into their weighted mean",
+        )
+    return notes
 
 
 def numbered(labels: Places) -> Places:
