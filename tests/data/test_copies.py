@@ -41,11 +41,16 @@ def naive_cells(rows):
 
 
 def counted_cells(rows):
-    """Return the cells of aggregated counts: targets differ, a weight is above the least, and outcomes recur."""
+    """Return the cells of aggregated counts: targets differ, a weight is above the least, and outcomes recur.
+
+    There are none if the weights follow from the targets, as those of classes do.
+    """
     cells, targets = naive_cells(rows), keys(rows.Y)
     mixed = [cell for cell in cells if len({targets[i] for i in cell}) > 1]
     weighted = [cell for cell in mixed if (rows.weight[cell] != rows.weight.min()).any()]
     where = {target: {tuple(cell) for cell in cells for i in cell if targets[i] == target} for target in targets}
+    if all(len({w for w, t in zip(rows.weight, targets, strict=True) if t == target}) == 1 for target in targets):
+        return []
     recurs = [len(where[targets[i]]) > 1 for cell in weighted for i in cell]
     return weighted if recurs and 2 * sum(recurs) >= len(recurs) else []
 
@@ -153,6 +158,13 @@ def test_counts_of_aggregated_cells_are_weights_over_the_least():
     scaled = judged(Observations(X, Y, 0.1 * np.array([7.0, 3.0, 1.0, 1.0])), None)
     np.testing.assert_allclose(scaled.counts, found.counts)
     np.testing.assert_allclose(scaled.rows.weight, found.rows.weight)
+
+
+def test_weights_of_classes_count_nothing():
+    """They follow from the targets: cells with both classes are replicates."""
+    X, Y = np.array([[1.0], [1.0], [2.0], [2.0], [3.0]]), np.array([[1.0], [0.0], [1.0], [0.0], [0.0]])
+    assert judged(Observations(X, Y, np.where(Y[:, 0] == 1, 3.0, 1.0)), None).counts is None
+    assert judged(Observations(X, Y, np.array([3.0, 1.0, 2.0, 1.0, 1.0])), None).counts is not None
 
 
 def test_weights_of_repeated_measurements_are_precisions():

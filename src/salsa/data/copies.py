@@ -4,8 +4,8 @@ Rows that agree in all features, and in their group if there are groups, form a 
 
 - All targets of the cell agree: the rows are copies of one observation, whose weight is the sum of theirs.
 - The targets differ: the rows are ordinary replicates, each an observation.
-- The targets differ and recur in other cells, and a weight is above the least (aggregated counts): the rows are
-  observations that are held out together.
+- The targets differ and recur in other cells with other weights, and a weight is above the least (aggregated counts):
+  the rows are observations that are held out together.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ def find_cells(prints: Prints) -> Cells | None:
     """Return the cells of rows; None if no two rows have the same features.
 
     Only ratios of weights matter: in a cell of aggregated counts, some weight is not the least of the table. Outcomes
-    that are counted recur from cell to cell; repeated measurements with a precision each do not.
+    that are counted recur from cell to cell, and not with the same weight everywhere: repeated measurements with a
+    precision each do not recur, and weights of classes follow from the target.
     """
     x, y, weight = prints
     _, first, cell = np.unique(x, return_index=True, return_inverse=True)
@@ -90,14 +91,22 @@ def find_cells(prints: Prints) -> Cells | None:
     differs = np.bincount(cell, y != y[first[cell]]) > 0
     weighted = np.bincount(cell, weight != weight.min()) > 0
     counts = differs & weighted
-    inside = counts[cell]
-    counts &= inside.any() and float(_recurring(cell, y)[inside].mean()) >= RECURRING
+    if counts.any():
+        target = np.unique(y, return_inverse=True)[1]
+        varies = bool((weight != _least_of_target(target, weight)).any())
+        counts &= varies and float(_recurring(cell, target)[counts[cell]].mean()) >= RECURRING
     return Cells(cell, (size > 1) & ~differs, counts)
 
 
-def _recurring(cell: Places, y: Hashes) -> NDArray[np.bool_]:
+def _least_of_target(target: Places, weight: Floats) -> Floats:
+    """Return the least weight (n,) of the rows with the same target, from numbers (n,) of the targets."""
+    least = np.full(int(target.max()) + 1, np.inf)
+    np.minimum.at(least, target, weight)
+    return least[target]
+
+
+def _recurring(cell: Places, target: Places) -> NDArray[np.bool_]:
     """Return whether the target of every row (n,) is the target of a row in another cell, too."""
-    target = np.unique(y, return_inverse=True)[1]
     cells = int(cell.max()) + 1
     recurs: NDArray[np.bool_] = np.bincount(np.unique(target * cells + cell) // cells)[target] > 1
     return recurs
