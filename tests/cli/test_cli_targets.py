@@ -165,7 +165,8 @@ class TestScores:
         assert "loss      pinball loss: the quantile 0.9 is predicted\n" in out
 
     @pytest.mark.parametrize("name", ["noise", "luck"])
-    def test_a_share_below_two_standard_errors_is_called_doubtful(self, call, name):
+    def test_a_share_below_two_standard_errors_is_called_doubtful(self, call, tmp_path, monkeypatch, name):
+        monkeypatch.chdir(tmp_path)
         rng = np.random.default_rng(0)
         noise = rng.normal(size=90)
         table = pd.DataFrame({"u": rng.uniform(size=90), "noise": noise, "luck": np.where(noise > 0, "good", "bad")})
