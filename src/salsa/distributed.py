@@ -22,7 +22,7 @@ try:
     from dask.base import is_dask_collection
     from dask.distributed import Client, get_client
 except ImportError as error:
-    raise ImportError("salsa.distributed needs Dask: pip install 'salsa-learn[dask]'") from error
+    raise ImportError("salsa.distributed needs Dask: pip install 'dask[array,dataframe,distributed]'") from error
 
 from salsa._utils.progress import Progress, with_callbacks
 from salsa._utils.unchanged import unchanged_by_failure

@@ -64,7 +64,7 @@ class KernelModel(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
         the model does not know, such as an empty text, counts as missing. The output is `prediction`, of the shape that
         ``predict`` returns, or `label` (n,) and `probabilities` (n, n_classes). Intervals, explanations and warnings
         are not exported, and models with dates or durations are refused. Needs the package onnx: ``pip install
-        'salsa-learn[onnx]'``.
+        onnx``.
         """
         write_onnx(fitted_of(self), path)
 

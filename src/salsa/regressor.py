@@ -73,7 +73,7 @@ class SalsaRegressor(RegressorMixin, MultiOutputMixin, KernelModel):  # type: ig
         1: f increases with the feature, -1: f decreases, 0: free; as in HistGradientBoostingRegressor. Means, quantiles
         and centres of all losses rise with f. The sign of the slope is proven everywhere in the box of the training
         range. Terms with such a feature have at most order two; products have the other features. Needs the package
-        clarabel (``pip install 'salsa-learn[constraints]'``), base kernels "matern52" or "gaussian", and the solvers
+        clarabel (``pip install clarabel``), base kernels "matern52" or "gaussian", and the solvers
         "exact" (by default up to 3000 rows) or "lowrank".
     kernel : "auto" or the name of a base kernel, default="auto"
         Base kernel of single features, such as "gaussian" or "matern52"; ``salsa.kernels.base`` has the table. "auto"

@@ -112,7 +112,7 @@ def check_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError:
-        raise ImportError("pictures need matplotlib: pip install 'salsa-learn[plots]'") from None
+        raise ImportError("pictures need matplotlib: pip install matplotlib") from None
 
 
 def strongest(sizes: Floats, most: int) -> NDArray[np.intp]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, NoReturn
 try:
     import typer
 except ImportError:
-    print("salsa: the command line needs typer: pip install 'salsa-learn[cli]'", file=sys.stderr)
+    print("salsa: the command line needs typer: pip install typer rich pyarrow", file=sys.stderr)
     raise SystemExit(2) from None
 
 from salsa.cli import check, compare, demo, explain, fit, info, predict, reproduce

@@ -100,7 +100,7 @@ def check_monotone(signs: dict[str, int], loss: str, classes: bool, interact: An
         problem = f"--order {too_high[0]}: terms with a monotone column have at most order {MONOTONE_ORDER}"
         raise ValueError(f"{problem}; give 1, 2 or auto, which adds products of the other columns")
     if find_spec("clarabel") is None:
-        raise ValueError("--monotone needs the package clarabel: pip install 'salsa-learn[constraints]'")
+        raise ValueError("--monotone needs the package clarabel: pip install clarabel")
 
 
 def listed(text: str) -> list[str]:

@@ -170,7 +170,7 @@ def _check_plot(path: Path, data: str) -> None:
     try:
         import matplotlib as mpl
     except ImportError:
-        raise ValueError("--plot needs matplotlib: pip install 'salsa-learn[plots]'") from None
+        raise ValueError("--plot needs matplotlib: pip install matplotlib") from None
     mpl.use("agg")  # there may be no screen
     from matplotlib.backend_bases import FigureCanvasBase
 

@@ -42,7 +42,7 @@ def write_onnx(fitted: Fitted, path: str | os.PathLike[str]) -> None:
     try:
         from salsa.persistence.onnx_graph import Graph
     except ImportError as error:
-        raise ImportError("to_onnx needs the package onnx: pip install 'salsa-learn[onnx]'") from error
+        raise ImportError("to_onnx needs the package onnx: pip install onnx") from error
     g = Graph()
     columns = _inputs(g, fitted)
     f = g("Add", g("MatMul", _kernel(g, fitted, columns), coef), fitted.expansion.offset)

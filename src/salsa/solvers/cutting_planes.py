@@ -39,7 +39,7 @@ JUDGING, FITTING = (33, 17), (129, 65)  # points of the grids in t and s, for fi
 MOST_ROUNDS, NEW_POINTS = 100, 8  # the most programs in a row, and the most points per feature that join at a time
 IDLE, MOST_IDLE = 1e-8, 10  # a point is left out after so many multipliers below this share of the largest one
 UNREACHABLE = 1e-10  # share of the largest scale below which the anchors cannot change a slope
-INSTALL = "monotonic_cst needs the solver clarabel for quadratic programs: pip install 'salsa-learn[constraints]'"
+INSTALL = "monotonic_cst needs the solver clarabel for quadratic programs: pip install clarabel"
 
 
 class FreeFit(NamedTuple):
