@@ -55,7 +55,7 @@ class Display:
             raise AttributeError(f"this {kind} has no {name} before it is drawn: call plot() first")
         if ax is None or name.startswith("_") or not hasattr(ax, name):
             raise AttributeError(f"{kind} has no attribute {name!r}")
-        advice = f"plot() returns the {kind}, not its axes: write .ax_.{name}"
+        advice = f"plot() returns the {kind}, not its axes: write .ax_.{name}, which version 1.1 will demand"
         warnings.warn(advice, FutureWarning, stacklevel=2)
         return getattr(ax, name)
 
