@@ -92,21 +92,14 @@ def find_cells(prints: Prints) -> Cells | None:
     weighted = np.bincount(cell, weight != weight.min()) > 0
     counts = differs & weighted
     if counts.any():
-        target = np.unique(y, return_inverse=True)[1]
-        varies = bool((weight != _least_of_target(target, weight)).any())
+        _, first, target = np.unique(y, return_index=True, return_inverse=True)
+        varies = bool((weight != weight[first[target]]).any())  # among the rows of a target
         counts &= varies and float(_recurring(cell, target)[counts[cell]].mean()) >= RECURRING
     return Cells(cell, (size > 1) & ~differs, counts)
 
 
-def _least_of_target(target: Places, weight: Floats) -> Floats:
-    """Return the least weight (n,) of the rows with the same target, from numbers (n,) of the targets."""
-    least = np.full(int(target.max()) + 1, np.inf)
-    np.minimum.at(least, target, weight)
-    return least[target]
-
-
 def _recurring(cell: Places, target: Places) -> NDArray[np.bool_]:
-    """Return whether the target of every row (n,) is the target of a row in another cell, too."""
+    """Return whether the target of every row (n,) is that of a row in another cell, too, from numbers of targets."""
     cells = int(cell.max()) + 1
     recurs: NDArray[np.bool_] = np.bincount(np.unique(target * cells + cell) // cells)[target] > 1
     return recurs
