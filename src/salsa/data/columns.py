@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from salsa._utils.arrays import Floats
 from salsa._utils.cached import cached_property
+from salsa._utils.listing import some_of
 from salsa.data.date_parts import DURATION, DURATION_UNITS, TREND, Part, duration_unit, reasons_against
 from salsa.data.records import PlainTable, are_records, encode_plain, values_of_records
 
@@ -249,8 +250,3 @@ def _merged_kind(name: str, one: _Kind, other: _Kind, one_empty: bool, other_emp
 def sorted_levels(levels: Iterable[Level]) -> tuple[Level, ...]:
     """Return levels in the order of their codes: numbers first."""
     return tuple(sorted(levels, key=lambda level: (isinstance(level, str), level)))
-
-
-def some_of(columns: Sequence[Any], most: int = 8) -> str:
-    """Return the names of the first columns, for a message."""
-    return ", ".join(map(repr, columns[:most])) + (", ..." if len(columns) > most else "")

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 
 from salsa._utils.arrays import Floats
+from salsa._utils.listing import some_of
 
 Codes = Sequence[Mapping[Any, float] | None]  # for every column the code of each level; None for numbers
 FEW = 16  # up to so many rows of a table are looked at value by value
-MOST_NAMED = 8  # fields in a message
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_)
 _LISTED = (list, tuple, set, np.ndarray)
 
@@ -61,8 +61,7 @@ def _values_by_text(record: Mapping[Any, Any], names: Sequence[str], where: str)
 
 def _refuse_unknown(name: str, absent: Sequence[str], names: Sequence[str], where: str) -> NoReturn:
     close = get_close_matches(name, absent, n=1)
-    some = ", ".join(map(repr, names[:MOST_NAMED])) + (", ..." if len(names) > MOST_NAMED else "")
-    advice = f"did you mean {close[0]!r}?" if close else f"leave it out; the fields are {some}"
+    advice = f"did you mean {close[0]!r}?" if close else f"leave it out; the fields are {some_of(names)}"
     raise ValueError(f"field {name!r}{where} is not a feature of this model: {advice}")
 
 

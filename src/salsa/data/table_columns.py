@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from salsa._utils.arrays import Floats
+from salsa._utils.listing import some_of
 from salsa._utils.user_warning import warn_user
-from salsa.data.columns import Columns, Feature, Level, gathered, some_of, sorted_levels
+from salsa.data.columns import Columns, Feature, Level, gathered, sorted_levels
 from salsa.data.date_parts import DURATION, DURATION_UNITS, Part, date_features
 from salsa.data.records import check_single_values
 from salsa.data.stamps import Stamps, are_iso, read_durations, read_stamps, stamps_of_objects, stamps_of_texts

@@ -13,12 +13,12 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import _check_sample_weight
 
 from salsa._utils.arrays import Floats, Places
+from salsa._utils.listing import some_of
 from salsa.data.table_columns import ESTIMATOR
 from salsa.data.text_columns import spell_numbers
 
 #: Within these limits, coefficients y / alpha are finite even for alpha = 1e-14 of the kernel's diagonal
 TARGET_LIMIT, WEIGHT_LIMITS = 1e150, (1e-50, 1e50)
-MOST_NAMED = 8  # classes that an error lists
 KINDS_OF_CLASSES = {"string": "text", "boolean": "true or false", "categorical": "category"}  # by pandas' infer_dtype
 
 
@@ -243,8 +243,7 @@ def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> Floats:
         unknown = [label for label in class_weight if label not in known]
         if not unknown:
             raise
-        listed = ", ".join(map(repr, known[:MOST_NAMED])) + (", ..." if len(known) > MOST_NAMED else "")
-        raise ValueError(f"class_weight: {unknown[0]!r} is no class of y; the classes are {listed}") from None
+        raise ValueError(f"class_weight: {unknown[0]!r} is no class of y; the classes are {some_of(known)}") from None
     return weights
 
 

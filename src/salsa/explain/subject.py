@@ -17,6 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 from salsa._utils.arrays import Floats
 from salsa._utils.blas import one_blas_thread
 from salsa._utils.cached import cached_property
+from salsa._utils.listing import some_of
 from salsa._utils.memory import row_blocks
 from salsa._utils.user_warning import TooFewRowsWarning
 from salsa.data.columns import Columns
@@ -33,8 +34,6 @@ from salsa.kernels.marginals import Distribution, marginal_of
 from salsa.uncertainty.iterated import IteratedUncertainty
 from salsa.uncertainty.jackknife import ExactUncertainty
 from salsa.uncertainty.scored import ScoredUncertainty
-
-MOST_NAMED = 8  # names that an error lists
 
 
 class Rows(NamedTuple):
@@ -213,8 +212,7 @@ def _hint(feature: str, names: Sequence[str]) -> str:
     folded = {name.casefold(): name for name in names}
     if near := get_close_matches(feature.casefold(), folded, n=1):
         return f"did you mean {folded[near[0]]!r}?"
-    shown = ", ".join(map(repr, names[:MOST_NAMED]))
-    return f"the features are {shown}{', ...' if len(names) > MOST_NAMED else ''}"
+    return f"the features are {some_of(names)}"
 
 
 def _part_codes(part: Part, values: Any) -> Floats:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from salsa._utils.arrays import Floats, Places
-from salsa.data.columns import Columns, some_of
+from salsa._utils.listing import some_of
+from salsa.data.columns import Columns
 from salsa.data.copies import row_hashes
 from salsa.explain.report.judging_rows import Evidence, kept_targets
 from salsa.explain.subject import Subject
